@@ -1,0 +1,106 @@
+"""What a backend must do: build, gate, and run a program in a process of its own beside a baseline.
+
+A backend knows nothing of correctness, statistics or scores; ``evaluator.check`` and ``evaluator.timing`` work on any two
+sides. ``tests/contracts/backend.py`` holds the contract test that every implementation passes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.outcome import Device, Fault
+from evaluator.plan.resolved import Resolved
+from evaluator.task_card import Scenario
+from population.candidate import Language
+
+Array = NDArray[np.generic]
+"""A host array; bf16 is carried as its uint16 bit pattern."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A compiled candidate for one set of defines.
+
+    ``key`` is the content hash of source, defines, flags and compiler; ``path`` lies in the build cache (cubin or shared
+    object). ``facts`` are compiler facts with units in their names (registers, spill_bytes, ...), ``log`` is cleaned and capped,
+    ``ptx`` is empty on the CPU.
+    """
+
+    key: str
+    path: Path
+    log: str = ""
+    ptx: str = ""
+    facts: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """All that is needed to run one candidate in one scenario."""
+
+    candidate_id: str
+    scenario: Scenario
+    build: Build
+    resolved: Resolved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A batch of executions that finished; ``elapsed_us`` covers the whole batch, by a clock the candidate can't touch."""
+
+    elapsed_us: float
+
+
+class Side(Protocol):
+    """One party of a race: a process of its own that holds ``slots`` complete sets of buffers for one scenario.
+
+    Life cycle: ``fill`` some slots, ``run`` them once, ``read`` each; repeat; ``audit``; ``close``. A side that has returned
+    a Fault is dead and only ``close`` may follow.
+    """
+
+    slots: int
+
+    def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:
+        """Write the inputs and poison outputs and workspaces; ``poison`` picks one of the three patterns (0, 1, 2)."""
+
+    def run(self, slots: Sequence[int], deadline_s: float) -> Ran | Fault:
+        """Execute the whole plan once in each of ``slots``, in that order, as one timed batch."""
+
+    def read(self, slot: int) -> Mapping[str, Array]:
+        """Copies of the outputs of a slot."""
+
+    def audit(self) -> Fault | None:
+        """Inputs unchanged, guards intact, self-resetting workspaces zero, nothing computed after "done"."""
+
+    def close(self) -> None:
+        """Kill and reap the process, free all memory. Safe to call twice."""
+
+
+class Backend(Protocol):
+    """Builds and runs candidates of one language on one device."""
+
+    device: Device
+    language: Language
+
+    def facts(self) -> Mapping[str, int]:
+        """Device facts that plan expressions may use: ``sm_count``, ``shared_limit``."""
+
+    def build(self, source: str, resolved: Resolved) -> Build | Fault:
+        """Compile in a sandbox, or take from the cache. Thread-safe."""
+
+    def gate(self, build: Build, resolved: Resolved) -> Fault | None:
+        """Judge the compiled artefact, never the source text."""
+
+    def start(self, program: Program, slots: int) -> Side | Fault:
+        """Start the candidate's process for one scenario."""
+
+    def start_baseline(
+        self, task_folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int
+    ) -> Side | Fault:
+        """Start a named baseline of the task in a process of its own. May reuse a warm process, never its buffers."""
+
+    def close(self) -> None:
+        """Stop every process that the backend keeps."""

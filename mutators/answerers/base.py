@@ -1,0 +1,48 @@
+"""The seam between the search and whoever answers its questions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mutators.question import Answer, Question
+from population.candidate import Candidate, Knob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relative:
+    """An earlier step near this parent: what was asked, predicted and found. Shown to mutators as history.
+
+    ``verdict`` is a harness verdict or an answer rejection; ``ratio`` the measured ratio to its parent, None without a score.
+    """
+
+    number: int
+    question: str
+    hypothesis: str
+    prediction: Mapping[str, float]
+    verdict: str
+    ratio: float | None
+    knobs: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """Everything a mutator may see. ``text`` is the whole prompt with the question last; the rest is the same as values."""
+
+    step_number: int
+    question: Question
+    parent: Candidate
+    knobs: tuple[Knob, ...]
+    children: Sequence[Relative]  # earlier children of this parent, oldest first
+    lineage: Sequence[Relative]  # the parent's own ancestry, oldest first
+    text: str
+
+
+class Answerer(Protocol):
+    """Answers one prompt. Random state comes in as ``rng``, so that a replay gives the same answer."""
+
+    name: str
+
+    def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
+        """The raw answer; what is wrong with it is found by ``mutators.edits``."""

@@ -1,0 +1,86 @@
+"""What happens in a run, as typed events. The store writes them in order; nothing else writes to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evaluator.outcome import Outcome
+from evaluator.task_card import TaskCard
+from mutators.question import Answer, Header, Question, Rejected
+from population.candidate import Candidate, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """A run came into being: its resolved configuration as TOML-like mapping, its hash, the task's card."""
+
+    name: str
+    config: Mapping[str, object]
+    config_hash: str
+    card: TaskCard
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAsked:
+    """A proposal was made, before any evaluation cost. ``duplicate_of`` names a known candidate with the same normal form.
+
+    ``candidate`` is None where ``rejected`` says why, or where the candidate was already known.
+    """
+
+    step: Step
+    question: Question | None = None
+    answer: Answer | None = None
+    header: Header | None = None
+    rejected: Rejected | None = None
+    candidate: Candidate | None = None
+    duplicate_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEvaluated:
+    """The outcome of a step's candidate arrived (in any order). Durable before anything else happens with it."""
+
+    step_number: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFolded:
+    """A step's result entered the archive, in the order of asking. ``status`` is the archive's word (new, improved, ...)."""
+
+    step_number: int
+    status: str
+    accepted: bool
+    best_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalMeasured:
+    """A final verified (or refuted) a candidate."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeSpent:
+    """Wall seconds this driver has spent since its last such event; the sum over all is what the budget counts."""
+
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopped:
+    """A driver stopped, and why: goal, candidates, hours, exhausted, requested, waiting."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNoted:
+    """Anything a reader of the run should know: a re-queued evaluation, a changed device, a host limit."""
+
+    text: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+Event = RunStarted | StepAsked | StepEvaluated | StepFolded | FinalMeasured | TimeSpent | RunStopped | RunNoted
