@@ -16,6 +16,8 @@ SYMBOL_DTYPES = ("bf16", "fp16", "fp32")
 DEVICE_FACTS = ("sm_count", "shared_limit")
 """Device facts that plan expressions may use."""
 
+MAX_MESSAGE = 600
+
 
 class PlanError(Exception):
     """A plan that can't be used. Raised inside this package only; its functions return it as a Fault."""
@@ -27,11 +29,12 @@ class PlanError(Exception):
         self.scenario = scenario
 
     def fault(self) -> Fault:
-        """The error as a PLAN_ERROR of the screen stage."""
+        """The error as a PLAN_ERROR of the screen stage: one printable line of at most MAX_MESSAGE characters."""
+        text = "".join(letter if letter.isprintable() else "?" for letter in " ".join(self.message.split()))
         return Fault(
             verdict=Verdict.PLAN_ERROR,
             stage=Stage.SCREEN,
-            message=f"line {self.line}: {self.message}",
+            message=f"line {self.line}: {text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 3] + '...'}",
             scenario=self.scenario,
         )
 

@@ -108,6 +108,7 @@ def key_lines(body: str, first_line: int) -> dict[Path, int]:
             table = tuple(part.strip() for part in header[2].split("."))
             if header[1] == "[[":
                 name = str(table[0])
+                lines.setdefault((name,), number)
                 table = (name, counts.get(name, 0))
                 counts[name] = counts.get(name, 0) + 1
             lines.setdefault(table, number)
@@ -162,7 +163,7 @@ class Section:
 
     def error(self, problem: str, key: str | None = None) -> PlanError:
         """A PlanError about a key of this table, or about the table."""
-        place = " of ".join(part for part in (key, self.title) if part)
+        place = " of ".join(part[:80] for part in (key, self.title) if part) or "the plan"
         return PlanError(f"{place}: {problem}", self.line() if key is None else self.line(key))
 
     def only(self, keys: Iterable[str]) -> None:
