@@ -13,7 +13,7 @@ MAX_SOURCE_BYTES = 256 * 1024
 MAX_PLAN_BYTES = 16 * 1024
 _HEADER = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_.\s-]+?)\s*\]")
 _KEY = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*(?:=|\.)""")
-_OPENING = re.compile(r"[ \t]*/\* plan(?:(?!\S)|(?=\*/))")
+PLAN_OPENING = re.compile(r"[ \t]*/\* plan(?:(?!\S)|(?=\*/))")
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)|\(at end of document\)")
 Path = tuple[str | int, ...]
 
@@ -23,7 +23,7 @@ def plan_text(source: str) -> tuple[str, int]:
     _check_source(source)
     start, line = 0, 1
     for text in source.split("\n"):
-        if _OPENING.match(text):
+        if PLAN_OPENING.match(text):
             break
         if text.strip() and not text.lstrip().startswith("//"):
             raise PlanError(_no_plan_here(text), line)
@@ -31,7 +31,7 @@ def plan_text(source: str) -> tuple[str, int]:
         line += 1
     else:
         raise PlanError("the source has no plan; begin it with a comment `/* plan ... */` that holds at least one [[launch]]", 1)
-    opening = _OPENING.match(source, start)
+    opening = PLAN_OPENING.match(source, start)
     assert opening is not None
     end = source.find("*/", opening.end())
     if end < 0:
@@ -68,7 +68,7 @@ def _no_plan_here(text: str) -> str:
 
 def _check_only_one(source: str, start: int) -> None:
     for number, text in enumerate(source[start:].split("\n")):
-        if _OPENING.match(text):
+        if PLAN_OPENING.match(text):
             line = source.count("\n", 0, start) + 1 + number
             raise PlanError("a second comment begins `/* plan`; there is exactly one plan, so merge or reword this one", line)
 
