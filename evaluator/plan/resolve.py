@@ -162,13 +162,30 @@ def _argument(
         return Argument(name=name, kind=ArgumentKind.TENSOR)
     if name in plan.scalars:
         value = plan.scalars[name].at(names, scenario.name)
-        if not -MAX_INT32 - 1 <= value <= MAX_INT32:
+        if not _fits_int32(value):
             raise plan.scalars[name].error(f"{value} doesn't fit in int32; pass a smaller unit or its factors", scenario.name)
         return Argument(name=name, kind=ArgumentKind.INT32, value=value)
     if name in scenario.symbols:
-        return Argument(name=name, kind=ArgumentKind.INT32, value=int(scenario.symbols[name]))
+        return Argument(name=name, kind=ArgumentKind.INT32, value=_symbol(name, plan, scenario))
     (rounded,) = struct.unpack("f", struct.pack("f", scalars[name]))
     return Argument(name=name, kind=ArgumentKind.FLOAT32, value=rounded)
+
+
+def _symbol(name: str, plan: Plan, scenario: Scenario) -> int:
+    value = int(scenario.symbols[name])
+    if not _fits_int32(value):
+        launch = next(launch for launch in plan.launches if name in launch.args)
+        raise PlanError(
+            f"args of launch {launch.kernel}: {name} is {value}, which doesn't fit in int32; pass it in parts by [scalars] "
+            f"(scenario {scenario.name})",
+            launch.line,
+            scenario.name,
+        )
+    return value
+
+
+def _fits_int32(value: int) -> bool:
+    return -MAX_INT32 - 1 <= value <= MAX_INT32
 
 
 def _define(value: int) -> str:
