@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from evaluator.draft_sheet import Sheet
 from evaluator.outcome import Fault
 from evaluator.plan.parse import parse_plan
-from evaluator.plan.reading import PLAN_OPENING
+from evaluator.plan.text import PLAN_OPENING
 from evaluator.signatures import Function, Parameter, cpu_functions, kernels, unpacked
 from evaluator.task_card import TaskCard
 from population.candidate import Language

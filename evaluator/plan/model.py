@@ -81,10 +81,14 @@ class WorkspaceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorMapSpec:
-    """A TMA descriptor. ``split`` maps an axis to its inner size; ``box`` maps axes, after splitting, to extents in order."""
+    """A TMA descriptor over ``tensor`` with its ``axes``, outermost first.
+
+    ``split`` maps an axis to its inner size; ``box`` maps axes, after splitting, to extents in the order written.
+    """
 
     name: str
     tensor: str
+    axes: tuple[str, ...]
     split: Mapping[str, Quantity]
     box: Mapping[str, Quantity]
     swizzle: str

@@ -10,7 +10,7 @@ from evaluator.plan.knobs import knob_values
 from evaluator.plan.launches import resolve_launch
 from evaluator.plan.model import DEVICE_FACTS, DTYPE_BYTES, LaunchSpec, Plan, PlanError, WorkspaceSpec
 from evaluator.plan.resolved import Argument, ArgumentKind, Buffer, Resolved
-from evaluator.plan.tensor_maps import resolve_tensor_map, workspace_axes
+from evaluator.plan.tensor_maps import resolve_tensor_map
 from evaluator.task_card import Scenario, TaskCard
 
 MAX_INT32 = 2**31 - 1
@@ -61,9 +61,6 @@ def _resolve(
     workspaces = tuple(_workspace(spec, names, scenario) for name, spec in plan.workspaces.items() if name in used)
     _check_workspaces(plan, workspaces, tensors, scenario)
     buffers = {buffer.name: buffer for buffer in (*tensors, *workspaces)}
-    axes = {tensor.name: tensor.axes for tensor in card.tensors} | {
-        spec.name: workspace_axes(tuple(size.expression.text for size in spec.shape)) for spec in plan.workspaces.values()
-    }
     arguments = {name: _argument(name, plan, scenario, names, scalars, frozenset(buffers)) for name in used}
     return Resolved(
         scenario=scenario.name,
@@ -74,9 +71,7 @@ def _resolve(
         nondeterministic=plan.nondeterministic,
         tensors=tensors,
         workspaces=workspaces,
-        tensor_maps=tuple(
-            resolve_tensor_map(spec, buffers[spec.tensor], axes[spec.tensor], names, scenario.name) for spec in maps
-        ),
+        tensor_maps=tuple(resolve_tensor_map(spec, buffers[spec.tensor], names, scenario.name) for spec in maps),
         launches=tuple(
             resolve_launch(launch, plan.language, tuple(arguments[name] for name in launch.args), names, scenario.name)
             for launch in launches

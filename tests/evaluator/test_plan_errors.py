@@ -106,12 +106,16 @@ NAMES = [
     ('tensor = "k"', 'tensr = "k"', "tensr of tensor map k_map: unknown key; did you mean `tensor`?"),
 ]
 EXPRESSIONS = [
-    ('"d"', '"dd + BLOK_M"', "line 9: HEAD_DIM of [constants]: unknown name `BLOK_M`; did you mean `BLOCK_M`?"),
+    ('"d"', '"dd + BLOK_M"', "line 9: HEAD_DIM of [constants]: unknown name `BLOK_M` in `dd + BLOK_M`; did you mean `BLOCK_M`?"),
     ('"d"', '"qqqq"', "unknown name `qqqq`; the names here are BLOCK_M, STAGES, b, "),
     ('"d"', '"tiles"', "`tiles` is a scalar of the plan, and only scenario symbols, knobs and device facts may be used"),
-    ('"d <= 256', '"sm_count > 0 and d <= 256', "domain: `sm_count` is a device fact, and only scenario symbols"),
-    ('"sq >= 1"', '"sq >= BLOCK_M"', "line 25: when of launch 1 (forward): `BLOCK_M` is a knob"),
-    ('"d == 64", 128', '"STAGES == 2", 128', "when of knob BLOCK_M: `STAGES` is a knob"),
+    (
+        '"d <= 256',
+        '"sm_count > 0 and d <= 256',
+        "line 2: domain: `sm_count` in `sm_count > 0 and d <= 256 and dtype in ['bf16', 'fp16']` is a device fact",
+    ),
+    ('"sq >= 1"', '"sq >= BLOCK_M"', "line 25: when of launch 1 (forward): `BLOCK_M` in `sq >= BLOCK_M` is a knob"),
+    ('"d == 64", 128', '"STAGES == 2", 128', "when of knob BLOCK_M: `STAGES` in `STAGES == 2` is a knob"),
     ("'fp16'", "'float16'", "`dtype` is never 'float16'; it is one of bf16, fp16, fp32"),
     ('"d"', '"dtype"', "`dtype` is a text; compare it"),
     ('"d"', '"d ** 2"', "write the product out"),
