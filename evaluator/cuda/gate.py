@@ -84,11 +84,11 @@ def _state(cubin: Cubin, ptx: str) -> Iterator[str]:
     if outside:
         yield f"the source calls {', '.join(outside)}, which is not allowed: no printf, assert, malloc, free or device launches"
     names = device_variables(ptx)
-    if cubin.state_bytes or names:
+    if cubin.has_state or names:
         what = f" ({', '.join(names[:4])})" if names else ""
         yield (
-            f"the source has {cubin.state_bytes} bytes of device variables{what} that outlive a launch (__device__, "
-            "__managed__, static, string literals); use a [workspace], or __constant__ for tables"
+            f"the source has device variables{what}, which outlive a launch: __device__, __managed__, static, string literals "
+            "and constexpr arrays indexed at run time aren't allowed; use a [workspace], or __constant__ for tables"
         )
     if cubin.constant_bytes > CONSTANT_CAP_BYTES:
         yield f"the source has {cubin.constant_bytes} bytes of __constant__ tables, at most {CONSTANT_CAP_BYTES} are allowed"
@@ -130,7 +130,7 @@ def _wrong_sizes(launch: ResolvedLaunch, entry: Entry, kernel: Kernel, arch: str
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     where = f"kernel {launch.kernel}"
     if kernel.stack_bytes > STACK_CAP_BYTES:
-        yield f"{where} uses {kernel.stack_bytes} bytes of stack a thread, at most {STACK_CAP_BYTES} are allowed; use shared memory"
+        yield f"{where} uses {kernel.stack_bytes} bytes of stack a thread, {STACK_CAP_BYTES} are allowed; use shared memory"
     limit_kib = SHARED_LIMIT_KIB.get(int(re.sub(r"\D", "", arch) or 0))
     if limit_kib and kernel.shared_bytes + launch.shared_bytes > limit_kib << 10:
         yield (
@@ -138,7 +138,7 @@ def _wrong_sizes(launch: ResolvedLaunch, entry: Entry, kernel: Kernel, arch: str
             f"{arch} has {limit_kib << 10} for a block; use smaller tiles or fewer stages"
         )
     if entry.max_threads is not None and threads > entry.max_threads:
-        yield f"{where} is compiled for at most {entry.max_threads} threads, the plan's block has {threads}; change __launch_bounds__"
+        yield f"{where} is built for {entry.max_threads} threads at most, the plan's block has {threads}; fix __launch_bounds__"
     if entry.required_block not in (None, launch.block):
         yield f"{where} requires blocks of {entry.required_block}, the plan says {launch.block}; make them agree"
     if entry.required_cluster not in (None, launch.cluster):

@@ -13,7 +13,10 @@ PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+(?P<align_before>\d+)\s+)?\.(?P<type>[a-z]+\d+)\s*(?:\.ptr(?:\s*\.\w+)*(?:\s*\.align\s+\d+)?\s*)?"
     r"(?:\.align\s+(?P<align>\d+)\s+)?[\w$%]+(?:\s*\[\s*(?P<count>\d*)\s*\])?"
 )
-STATE = re.compile(r"(?:^|[;{}])\s*(?:\.(?:visible|extern|weak|common)\s+)*\.global\b[^;]*?([\w$%]+)\s*(?:\[[^;]*?)?(?:=[^;]*)?;")
+HEADER = re.compile(r"^\s*\.(?:version|target|address_size|file|loc|section)\b[^\n{;]*", re.MULTILINE)
+STATE = re.compile(
+    r"(?:^|[;{}:])\s*(?:\.(?:visible|extern|weak|common)\s+)*\.global\b[^;]*?([\w$%]+)\s*(?:\[[^;=]*)?(?:=[^;]*)?;"
+)
 EXTERNAL = re.compile(r"\.extern\s+\.func\b(?:\s*\([^)]*\))?\s*([\w$%]+)")
 TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
 FORBIDDEN = (
@@ -57,7 +60,7 @@ def read_entries(ptx: str) -> tuple[Entry, ...]:
 
 def device_variables(ptx: str) -> tuple[str, ...]:
     """Names declared in the global state space, at module scope or in inline assembly."""
-    return tuple(match[1] for match in STATE.finditer(_code(ptx)))
+    return tuple(match[1] for match in STATE.finditer(HEADER.sub(";", _code(ptx))))
 
 
 def external_functions(ptx: str) -> tuple[str, ...]:
