@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evaluator.backend import Build
 from evaluator.cache import BuildCache, Made, cache_key
-from evaluator.log_hygiene import clean_log
+from evaluator.log_hygiene import clean_log, first_error, unopened_files
 from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from evaluator.sandbox import Finished, Limits, run_sandboxed, toolchain_paths
@@ -106,12 +106,13 @@ def _compile(source: str, flags: tuple[str, ...], limits: Limits) -> Made | Faul
                 Verdict.COMPILE_ERROR,
                 f"The source reads {foreign}; only the compiler's and the system's headers may be included. Remove that line.",
             )
-        log = clean_log((done.stderr + done.stdout).decode("utf-8", "replace"))
+        raw = done.stderr.decode("utf-8", "replace")
+        log = clean_log(raw, SOURCE)
         if done.limit_hit is not None:
             return _too_much(done, limits, log)
         library = folder / "candidate.so"
         if done.returncode != 0 or not library.is_file() or library.is_symlink():
-            return _fault(Verdict.COMPILE_ERROR, _first_error(log, source), log)
+            return _fault(Verdict.COMPILE_ERROR, _error_message(raw, log, source), log)
         return Made(artefact=library.read_bytes(), log=log, facts=_facts(folder, library))
 
 
@@ -152,17 +153,16 @@ def _foreign(folder: Path) -> str | None:
     return None
 
 
-def _first_error(log: str, source: str) -> str:
+def _error_message(raw: str, log: str, source: str) -> str:
     """The compiler's first complaint with the line of source that it is about."""
-    lines = log.splitlines()
-    first = next((line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)), lines[0] if lines else "no message")
+    unopened = unopened_files(raw)
+    if unopened:
+        return f"The compiler can't open {unopened[0]!r}; only its own and the system's headers may be read. Remove that line."
+    first = first_error(log) or "the compiler gave no message"
     found = re.match(rf"{re.escape(SOURCE)}:(\d+):", first)
-    if found is None:
-        return f"g++: {first}"
     text = source.split("\n")
-    number = int(found.group(1))
-    line = text[number - 1].strip() if number <= len(text) else ""
-    return f"g++: {first} In: {line[:160]}" if line else f"g++: {first}"
+    line = text[int(found.group(1)) - 1].strip() if found is not None and int(found.group(1)) <= len(text) else ""
+    return f"g++: {first}; the line reads: {line[:160]}" if line else f"g++: {first}"
 
 
 def _facts(folder: Path, library: Path) -> Mapping[str, int | float | str | bool]:

@@ -13,6 +13,9 @@ Clock = Callable[[], int]
 """A monotonic clock in nanoseconds."""
 
 
+COMPLAINT_BYTES = 4000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What came back for a command: at most one record, nothing if the process ended or ``timed_out``."""
@@ -29,6 +32,7 @@ class Child:
     process: subprocess.Popen[bytes]
     commands: int
     records: int
+    complaints: int
     record_bytes: int
     clock_ns: Clock
     status: int | None = None
@@ -102,10 +106,9 @@ class Child:
         self.status = self.process.wait()
         os.close(self.commands)
         os.close(self.records)
-        if self.process.stderr is not None:
-            os.set_blocking(self.process.stderr.fileno(), False)
-            self.complaint = (self.process.stderr.read(2000) or b"").decode("utf-8", "replace").strip()
-            self.process.stderr.close()
+        os.lseek(self.complaints, 0, os.SEEK_SET)
+        self.complaint = os.read(self.complaints, COMPLAINT_BYTES).decode("utf-8", "replace").strip()
+        os.close(self.complaints)
         return self.status
 
 
@@ -131,6 +134,7 @@ def spawn(
     """
     command_read, command_write = os.pipe()
     record_read, record_write = os.pipe()
+    complaints = os.memfd_create("stderr", os.MFD_CLOEXEC)
     try:
         process = subprocess.Popen(
             argv_of(command_read, record_write),
@@ -138,17 +142,18 @@ def spawn(
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=complaints,
             pass_fds=(command_read, record_write, *keep_fds),
             start_new_session=True,
         )
     except BaseException:
         os.close(command_write)
         os.close(record_read)
+        os.close(complaints)
         raise
     finally:
         os.close(command_read)
         os.close(record_write)
-    child = Child(process, command_write, record_read, record_bytes, clock_ns)
+    child = Child(process, command_write, record_read, complaints, record_bytes, clock_ns)
     child._poll.register(record_read, select.POLLIN)
     return child
