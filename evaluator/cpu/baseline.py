@@ -38,6 +38,7 @@ class BaselineProcess:
 
     def ask(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> str | None:
         """Send a control message and wait for the answer: None for success, else what went wrong."""
+        error: str | None
         try:
             socket.send_fds(self.control, [json.dumps(message).encode()], list(descriptors))
             answer = self.control.recv(1 << 16)
@@ -48,7 +49,7 @@ class BaselineProcess:
         if not answer:
             self.child.end(grace_s=1.0)
             return f"the baseline's process ended: {self.child.complaint[-1000:]}"
-        error: str | None = json.loads(answer)["error"]
+        error = json.loads(answer)["error"]
         return error
 
     def end(self) -> None:
@@ -207,7 +208,9 @@ class BaselineSide:
         return self._dead
 
 
-def start_baseline(pool: BaselinePool, folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int) -> BaselineSide | Fault:
+def start_baseline(
+    pool: BaselinePool, folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int
+) -> BaselineSide | Fault:
     """A side with fresh buffers on a warm process."""
     plain = replace(resolved, workspaces=())
     folder = folder.resolve()
