@@ -38,19 +38,18 @@ class BaselineProcess:
 
     def ask(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> str | None:
         """Send a control message and wait for the answer: None for success, else what went wrong."""
-        error: str | None
         try:
             socket.send_fds(self.control, [json.dumps(message).encode()], list(descriptors))
             answer = self.control.recv(1 << 16)
         except TimeoutError:
             return f"no answer within {CONTROL_DEADLINE_S:g} s"
-        except OSError as error:
-            return str(error)
+        except OSError:
+            answer = b""
         if not answer:
             self.child.end(grace_s=1.0)
             return f"the baseline's process ended: {self.child.complaint[-1000:]}"
-        error = json.loads(answer)["error"]
-        return error
+        failed: str | None = json.loads(answer)["error"]
+        return failed
 
     def end(self) -> None:
         """Kill and reap."""

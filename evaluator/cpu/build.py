@@ -100,7 +100,7 @@ def _compile(source: str, flags: tuple[str, ...], limits: Limits) -> Made | Faul
         (folder / SOURCE).write_text(source)
         argv = [str(compiler()), *flags, "-pipe", SOURCE, *LIBRARIES, "-o", "candidate.so"]
         done = run_sandboxed(argv, readable=toolchain_paths(), writable=folder, limits=limits)
-        foreign = _foreign(folder)
+        foreign = foreign_file(folder)
         if foreign is not None:
             return _fault(
                 Verdict.COMPILE_ERROR,
@@ -142,7 +142,7 @@ def _too_much(limit: str, limits: Limits, log: str) -> Fault:
     )
 
 
-def _foreign(folder: Path) -> str | None:
+def foreign_file(folder: Path) -> str | None:
     """A file outside the toolchain that preprocessor or assembler read: second line of defence where there is no Landlock."""
     allowed = [*(path.resolve() for path in toolchain_paths()), folder.resolve()]
     for name in ("headers.d", "assembled.d"):

@@ -182,9 +182,7 @@ def _check_symbols(elf: ELFFile, resolved: Resolved) -> None:
     table = elf.get_section_by_name(".dynsym")
     symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
     if any(symbol["st_info"]["type"] in INDIRECT_FUNCTION for symbol in symbols):
-        raise _RefusedError(
-            "The library has an indirect function (IFUNC), which runs while loading. Use a template or #if instead."
-        )
+        raise _RefusedError("The library has an indirect function (IFUNC), which runs while loading. Use #if instead.")
     unknown = sorted(
         symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name and not _allowed(symbol.name)
     )

@@ -129,8 +129,8 @@ class CandidateSide:
         self._hidden_us += (now_ns - self._quiet_ns) / 1000
         self._quiet_ns = now_ns
         if self._hidden_us > HIDDEN_ALLOWED_US + HIDDEN_ALLOWED_SHARE * self._elapsed_us:
-            extra = f"{self._hidden_us / 1000:.1f} ms"
-            text = f"The candidate computed for {extra} outside its timed window, after it had reported done. Return only when finished."
+            ms = self._hidden_us / 1000
+            text = f"The candidate computed for {ms:.1f} ms outside its timed window. A kernel returns when all is done."
             return fault(Verdict.SANDBOX, text, self._resolved)
         if not self._child.unread():
             return None
