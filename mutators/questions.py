@@ -5,7 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from evaluator.expression import ExpressionError, Mode, parse
+from mutators.attempts import Attempt
 from mutators.bank import Entry
+from mutators.moments import ancestry, first_makers
 from mutators.question import FactValue, Layer, Moment, Question
 from mutators.records import Record, Records
 from population.candidate import Language, hash_text
@@ -15,6 +17,9 @@ TRIALS_OF_ITS_OWN = 5
 
 PRIOR_GAIN, PRIOR_ASKED = 1.0, 4.0
 """What an unknown layer counts as: one answer in four pays as much as the best step so far."""
+
+STALL_MEMORY = 3
+"""On a stall the layers of the last so many questions are left out."""
 
 VISIT_BONUS, VISIT_MEMORY = 0.15, 6
 """A layer's draw grows by this share for each of the last questions (at most so many) that looked elsewhere."""
@@ -42,21 +47,32 @@ def choose(
     """The next question, its slots filled; the same for the same arguments and state of ``rng``.
 
     ``waiting`` are questions that people asked: the first goes first. ``recent_layers`` are the layers last asked about in
-    this lineage, oldest first; on a stall the last one is left out. ``asked_ids`` are questions that this parent was asked
-    already: one of them comes again only where no other fits. LookupError where the bank holds no question at all that fits.
+    this lineage, oldest first (``layers_asked``). ``asked_ids`` are questions that this parent was asked already (``ids_asked``):
+    one of them comes again only where no other fits. LookupError where the bank holds no question at all that fits.
     """
     if waiting:
         return waiting[0]
+    barred = set(recent_layers[-STALL_MEMORY:]) if moment is Moment.STALL else set()
     for_moment = [entry for entry in bank if fits(entry, moment, facts, backend)]
     routine = [entry for entry in bank if fits(entry, Moment.ROUTINE, facts, backend)]
-    barred = recent_layers[-1] if moment is Moment.STALL and recent_layers else None
-    for fitting in (for_moment, routine):
-        entries = [entry for entry in fitting if entry.layer is not barred]
+    elsewhere = [[entry for entry in fitting if entry.layer not in barred] for fitting in (for_moment, routine)]
+    for entries in (*elsewhere, for_moment, routine):
         questions = {entry.id: _question(entry, moment, facts) for entry in entries}
         fresh = [entry for entry in entries if questions[entry.id].id not in asked_ids]
         if entries:
             return questions[_drawn(fresh or entries, records, recent_layers, rng).id]
     raise LookupError(f"the bank holds no question for a {moment.value} on {backend}; add one that needs no facts")
+
+
+def layers_asked(history: Sequence[Attempt], parent_id: str) -> tuple[Layer, ...]:
+    """Layers of the questions put to a parent and its ancestors, in the order of asking."""
+    line = {parent_id, *(attempt.parent_id for attempt in ancestry(first_makers(history), parent_id))}
+    return tuple(attempt.layer for attempt in history if attempt.parent_id in line and attempt.layer is not None)
+
+
+def ids_asked(history: Sequence[Attempt], parent_id: str) -> frozenset[str]:
+    """Ids of the questions that were put to a parent."""
+    return frozenset(attempt.question.id for attempt in history if attempt.parent_id == parent_id and attempt.question)
 
 
 def fits(entry: Entry, moment: Moment, facts: Mapping[str, FactValue], backend: str) -> bool:
