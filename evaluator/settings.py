@@ -26,6 +26,8 @@ class HarnessSettings:
     batch_us: float = 2000.0  # a timed window lasts at least this long, by more executions, up to max_slots
     max_slots: int = 16
     side_bytes: int = 1 << 30  # buffers of one side, which bounds its slots
+    warm_runs: int = 6  # at most so many untimed executions until two in a row agree within warm_agreement
+    warm_agreement: float = 0.1
     race_cap_s: float = 60.0  # no further look is started in a race beyond this
     max_dropped_share: float = 0.5  # blocks dropped as disturbed, as a share of those kept
     disturbed_share: float = 0.02  # CPU time that others were kept waiting for, as a share of a block
