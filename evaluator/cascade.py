@@ -63,8 +63,8 @@ def score(findings: Findings) -> Outcome:
     widest = session.settings.ambiguous_half_width
     if mean.half_width > widest:
         message = (
-            f"{mean.ratio:.3f} times {session.primary.name}, but the interval [{mean.low:.3f}, {mean.high:.3f}] is still wider than "
-            f"+-{100 * widest:.3g} % after the last look. Evaluate again on a quieter host."
+            f"{mean.ratio:.3f} times {session.primary.name}, but the interval [{mean.low:.3f}, {mean.high:.3f}] is still wider "
+            f"than +-{100 * widest:.3g} % after the last look. Evaluate again on a quieter host."
         )
         return findings.ended(Verdict.AMBIGUOUS, Stage.SCORE, message)
     return findings.scored(found)
@@ -95,8 +95,8 @@ def time_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Pr
 
 
 def _check_small(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Outcome | Fault | None:
-    """The cheapest scenario under the ordinary distribution."""
-    return examine(findings, rng, programs[0], findings.session.task.distributions[:1])
+    """The cheapest scenario under the everyday distribution."""
+    return examine(findings, rng, programs[0], [findings.session.everyday])
 
 
 def _time_quick(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Outcome | Fault | None:
@@ -136,12 +136,12 @@ def _spread(programs: Sequence[Program], count: int) -> list[Program]:
 
 
 def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Outcome | Fault | None:
-    """Every scenario under the ordinary distribution and some others, drawn anew for each."""
+    """Every scenario under the everyday distribution and some others, drawn anew for each."""
     session = findings.session
-    ordinary, *special = session.task.distributions
+    special = [name for name in session.task.distributions if name != session.everyday]
     extra = min(len(special), session.settings.search_distributions - 1)
     for program in programs:
-        names = [ordinary, *(special[int(index)] for index in rng.permutation(len(special))[:extra])]
+        names = [session.everyday, *(special[int(index)] for index in rng.permutation(len(special))[:extra])]
         fault = examine(findings, rng, program, names)
         if fault is not None:
             return fault

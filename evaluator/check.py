@@ -1,7 +1,7 @@
 """Is a side right? Executions under different poisons, an audit, and every output against the float64 reference."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,10 +89,12 @@ def judge(draw: Draw, outputs: Mapping[str, Array], specs: Sequence[TensorSpec])
     return None
 
 
-def peer_outputs(side: Side, draw: Draw, examination: Examination) -> Mapping[str, Array] | Fault:
-    """The outputs of a baseline for a draw, undone; ``examination.outputs`` are those that it computes."""
+def peer_outputs(side: Side, draw: Draw, examination: Examination, leaves_out: Collection[str]) -> Mapping[str, Array] | Fault:
+    """The outputs of a baseline for a draw, undone, without those that it doesn't compute."""
     ran = _execute(side, draw, 0, int(examination.rng.integers(POISONS)), examination)
-    return ran if isinstance(ran, Fault) else draw.undo(ran)
+    if isinstance(ran, Fault):
+        return ran
+    return {name: array for name, array in draw.undo(ran).items() if name not in leaves_out}
 
 
 def _execute(side: Side, draw: Draw, index: int, poison: int, examination: Examination) -> Mapping[str, Array] | Fault:

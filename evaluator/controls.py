@@ -54,7 +54,8 @@ def run_controls(session: Session, program: Program, rng: np.random.Generator) -
     notes = []
     if not same.low <= 1.0 <= same.high:
         notes.append(
-            f"{name} against itself gave {same.ratio:.4f} [{same.low:.4f}, {same.high:.4f}]: this session favours one side by as much"
+            f"{name} against itself gave {same.ratio:.4f} [{same.low:.4f}, {same.high:.4f}]: "
+            "this session favours one side by as much"
         )
     if slowed.high >= 1.0:
         notes.append(

@@ -97,9 +97,7 @@ def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:
     return prepared
 
 
-def _race_all(
-    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], opponent: Opponent
-) -> Fitness | None:
+def _race_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program], opponent: Opponent) -> Fitness | None:
     """The score against one opponent; a note instead where a race failed, which the candidate's own score survives."""
     for program in programs:
         raced = race_opponent(findings, rng, program, opponent)

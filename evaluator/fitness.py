@@ -6,9 +6,7 @@ from evaluator.outcome import Check, Fitness, Timing
 from evaluator.statistics import Interval, geometric_mean
 
 
-def fitness(
-    scenarios: Collection[str], checks: Sequence[Check], timings: Sequence[Timing], opponent: str
-) -> Fitness | None:
+def fitness(scenarios: Collection[str], checks: Sequence[Check], timings: Sequence[Timing], opponent: str) -> Fitness | None:
     """The geometric mean over ``scenarios`` of the ratios to ``opponent``; None where one isn't right or wasn't timed.
 
     ``scenarios`` are those that the candidate claims (for a rival: that both claim). All of nothing is no score.

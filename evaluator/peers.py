@@ -1,6 +1,5 @@
 """Baselines as opponents: which there are on this backend, and what they give for the inputs of a check."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -44,9 +43,7 @@ def open_baselines(task: Task, card: TaskCard, backend: Backend, named: str | No
 
 def start_baseline(session: Session, baseline: Baseline, program: Program, slots: int) -> Side | Fault:
     """The baseline in the program's scenario; a fault is HARNESS_FAULT, since no candidate can cause it."""
-    side = session.backend.start_baseline(
-        session.task.folder, baseline.name, program.resolved, program.scenario, slots
-    )
+    side = session.backend.start_baseline(session.task.folder, baseline.name, program.resolved, program.scenario, slots)
     if not isinstance(side, Fault):
         return side
     return Fault(
@@ -58,9 +55,7 @@ def start_baseline(session: Session, baseline: Baseline, program: Program, slots
     )
 
 
-def baseline_outputs(
-    session: Session, program: Program, draw: Draw, rng: np.random.Generator
-) -> Mapping[str, Array] | None:
+def baseline_outputs(session: Session, program: Program, draw: Draw, rng: np.random.Generator) -> Mapping[str, Array] | None:
     """What the primary baseline gives on the draw's member, undone, run once per member; None where it can't."""
 
     def make() -> Mapping[str, Array] | None:
@@ -69,10 +64,8 @@ def baseline_outputs(
         side = start_baseline(session, session.primary, program, 1)
         if isinstance(side, Fault):
             return None
-        examination = session.examination(rng)
-        computed = tuple(spec for spec in examination.outputs if spec.name not in session.primary.leaves_out)
         with closing(side):
-            found = peer_outputs(side, draw, dataclasses.replace(examination, outputs=computed))
+            found = peer_outputs(side, draw, session.examination(rng), session.primary.leaves_out)
         return None if isinstance(found, Fault) else found
 
     return session.pool.peer(draw.member, make)

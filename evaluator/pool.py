@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from evaluator.backend import Array
 from evaluator.settings import HarnessSettings
-from evaluator.task import Task, Transform
+from evaluator.task import Task
 from evaluator.task_card import Scenario
 from evaluator.tolerance import Tolerance
+from evaluator.transforms import Transform
 
 Entropy = Callable[[int], bytes]
 """That many secret random bytes, such as ``os.urandom``."""

@@ -28,7 +28,7 @@ def prepare(session: Session, candidate: Candidate, card: TaskCard) -> Prepared 
     """The programs for the scenarios of ``card`` that the candidate claims, or the first refusal."""
     backend = session.backend
     if candidate.language != backend.language:
-        message = f"a .{candidate.language} candidate can't run on the {backend.device.kind} backend, which takes .{backend.language}"
+        message = f"the {backend.device.kind} backend takes .{backend.language} files, this candidate is a .{candidate.language}"
         return Fault(verdict=Verdict.UNSUPPORTED, stage=Stage.SCREEN, message=message)
     screened = screen(
         candidate.source, candidate.language, card, backend.facts(), lambda scenario: session.task.scalars(scenario.symbols)

@@ -29,9 +29,9 @@ Judge = Callable[[Draw, Mapping[str, Array]], Fault | None]
 class Race:
     """The terms of a race.
 
-    ``draw`` gives fresh inputs; ``judge`` says what is wrong with an execution of the candidate, ``judge_opponent`` with one of the
-    opponent, which may leave outputs out. A race whose interval lies wholly below
-    ``stop_below`` ends at that look. ``pressure`` tells of disturbances from outside.
+    ``draw`` gives fresh inputs; ``judge`` says what is wrong with an execution of the candidate, ``judge_opponent`` with one of
+    the opponent, which may leave outputs out. A race whose interval lies wholly below ``stop_below`` ends at that look.
+    ``pressure`` tells of disturbances from outside.
     """
 
     scenario: str
@@ -142,9 +142,7 @@ def _level_us(side: Side, terms: Race, is_candidate: bool) -> float | Fault:
     return last_us
 
 
-def _block(
-    candidate: Side, opponent: Side, batch: int, *, first: bool, leads: bool, terms: Race
-) -> tuple[Block, bool] | Fault:
+def _block(candidate: Side, opponent: Side, batch: int, *, first: bool, leads: bool, terms: Race) -> tuple[Block, bool] | Fault:
     """Times of one ABBA block and whether something disturbed it; a fault where an execution was wrong or failed."""
     draws = [[terms.draw() for _ in range(batch)] for _ in range(2)]
     windows = {is_candidate: _filled(side, draws, terms) for side, is_candidate in ((candidate, True), (opponent, False))}
