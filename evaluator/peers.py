@@ -65,7 +65,7 @@ def baseline_outputs(session: Session, program: Program, draw: Draw, rng: np.ran
         if isinstance(side, Fault):
             return None
         with closing(side):
-            found = peer_outputs(side, draw, session.examination(rng), session.primary.leaves_out)
+            found = peer_outputs(side, draw, session.examination(rng, program.scenario), session.primary.leaves_out)
         return None if isinstance(found, Fault) else found
 
     return session.pool.peer(draw.member, make)

@@ -14,7 +14,7 @@ from evaluator.check import Examination, judge
 from evaluator.disturbance import Pressure
 from evaluator.plan.resolved import Resolved
 from evaluator.pool import Entropy, Pool
-from evaluator.roofline import floor_us
+from evaluator.roofline import Floor, floor_us
 from evaluator.settings import HarnessSettings
 from evaluator.task import Task, dtype_of
 from evaluator.task_card import Scenario, TaskCard
@@ -66,12 +66,21 @@ class Session:
         """Arithmetic of one execution, by which scenarios are put in order of cost."""
         return self.task.work(scenario.symbols).flop
 
-    def examination(self, rng: np.random.Generator, nondeterministic: bool = False) -> Examination:
-        """How this session examines a side."""
+    def floor(self, scenario: Scenario) -> Floor:
+        """The physical floor of one execution on this device."""
+        dtype = dtype_of(self.task.outputs[0], scenario.symbols)
+        return floor_us(self.task.work(scenario.symbols), self.backend.device, dtype)
+
+    def deadline_s(self, scenario: Scenario) -> float:
+        """How long one execution may take before it counts as hung."""
+        return max(self.settings.least_deadline_s, self.settings.deadline_floors * self.floor(scenario).us * 1e-6)
+
+    def examination(self, rng: np.random.Generator, scenario: Scenario, nondeterministic: bool = False) -> Examination:
+        """How this session examines a side in a scenario."""
         return Examination(
             outputs=self.task.outputs,
             repeats=self.settings.repeats,
-            deadline_s=self.settings.run_deadline_s,
+            deadline_s=self.deadline_s(scenario),
             rng=rng,
             nondeterministic=nondeterministic,
         )
@@ -91,7 +100,7 @@ class Session:
         stop_below: float | None = None,
     ) -> Race:
         """The terms of a race in a scenario; ``leaves_out`` are outputs that the opponent doesn't compute."""
-        symbols, outputs = scenario.symbols, self.task.outputs
+        outputs = self.task.outputs
         computed = tuple(spec for spec in outputs if spec.name not in leaves_out)
         return Race(
             scenario=scenario.name,
@@ -99,7 +108,8 @@ class Session:
             draw=lambda: self.pool.draw(scenario, self.everyday, rng),
             judge=lambda draw, found: judge(draw, found, outputs),
             judge_opponent=lambda draw, found: judge(draw, found, computed),
-            floor=floor_us(self.task.work(symbols), self.backend.device, dtype_of(outputs[0], symbols)),
+            floor=self.floor(scenario),
+            deadline_s=self.deadline_s(scenario),
             settings=self.settings,
             rng=rng,
             clock=self.clock,

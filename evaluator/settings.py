@@ -38,7 +38,8 @@ class HarnessSettings:
     search_distributions: int = 3  # distributions per scenario in a search; finals take all
     repeats: int = 3  # executions of the same inputs that must agree bit by bit
     hidden_scenarios: int = 6
-    run_deadline_s: float = 10.0
+    deadline_floors: float = 5000.0  # an execution may take this many times its physical floor ...
+    least_deadline_s: float = 2.0  # ... and at least this long, before it is killed
     lock_wait_s: float = 600.0
 
     def __post_init__(self) -> None:
@@ -64,8 +65,7 @@ def quick_settings(timing_looks: int = 2) -> HarnessSettings:
     quick = HarnessSettings(
         narrow_half_width=0.02,
         ambiguous_half_width=0.08,
-        batch_us=1000.0,
-        max_slots=8,
+        batch_us=3000.0,
         race_cap_s=3.0,
         pool_members=2,
         pool_bytes=1 << 29,

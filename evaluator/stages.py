@@ -56,7 +56,7 @@ def examine(findings: Findings, rng: np.random.Generator, program: Program, dist
         for distribution in distributions:
             draw = session.pool.draw(program.scenario, distribution, rng)
             peer = baseline_outputs(session, program, draw, rng)
-            checked = check(side, draw, session.examination(rng, program.resolved.nondeterministic), peer)
+            checked = check(side, draw, session.examination(rng, program.scenario, program.resolved.nondeterministic), peer)
             findings.checks.extend(checked.checks)
             if checked.fault is not None:
                 return checked.fault

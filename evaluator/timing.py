@@ -31,7 +31,7 @@ class Race:
 
     ``draw`` gives fresh inputs; ``judge`` says what is wrong with an execution of the candidate, ``judge_opponent`` with one of
     the opponent, which may leave outputs out. A race whose interval lies wholly below ``stop_below`` ends at that look.
-    ``pressure`` tells of disturbances from outside.
+    ``deadline_s`` is what one execution may take. ``pressure`` tells of disturbances from outside.
     """
 
     scenario: str
@@ -40,6 +40,7 @@ class Race:
     judge: Judge
     judge_opponent: Judge
     floor: Floor
+    deadline_s: float
     settings: HarnessSettings
     rng: np.random.Generator
     clock: Callable[[], float] = time.monotonic
@@ -183,7 +184,7 @@ def _filled(side: Side, draws: Sequence[Sequence[Draw]], terms: Race) -> list[_W
 
 def _window_us(side: Side, slots: Sequence[int], terms: Race, is_candidate: bool) -> float | Fault:
     """Time of one execution in a batch over ``slots``, after the checks that a time must pass."""
-    ran = side.run(slots, terms.settings.run_deadline_s)
+    ran = side.run(slots, terms.deadline_s * len(slots))
     if isinstance(ran, Fault):
         return ran if is_candidate else _theirs(terms, ran)
     each_us = ran.elapsed_us / len(slots)
