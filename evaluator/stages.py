@@ -9,7 +9,7 @@ from evaluator.backend import Program, Side
 from evaluator.baseline import Baseline
 from evaluator.check import check
 from evaluator.findings import Findings
-from evaluator.outcome import Fault, Timing
+from evaluator.outcome import Fault, Stage, Timing
 from evaluator.peers import baseline_outputs, closing, start_baseline
 from evaluator.preparation import Prepared
 from evaluator.session import Session
@@ -82,10 +82,12 @@ def race_opponent(
         with closing(rival):
             side = session.backend.start(program, slots)
             if isinstance(side, Fault):
-                return replace(side, scenario=program.scenario.name)
+                return replace(side, scenario=program.scenario.name, stage=Stage.TIME)
             with closing(side):
                 terms = session.terms(rng, program.scenario, opponent.name, opponent.leaves_out, stop_below)
                 if looks is not None:
                     terms = replace(terms, settings=replace(session.settings, looks=looks))
                 raced = race(side, rival, terms)
-    return replace(raced, scenario=program.scenario.name)
+    if isinstance(raced, Fault):
+        return replace(raced, scenario=program.scenario.name, stage=Stage.TIME)
+    return raced
