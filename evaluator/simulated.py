@@ -81,7 +81,8 @@ class SimulatedEvaluator:
     def _races(self, request: Request, point: _Point) -> Sequence[Timing]:
         """Against every baseline of the task, each 5 % faster than the one before, and against the rivals."""
         timings = []
-        rivals = [(rival.id, other) for rival in request.rivals if isinstance(other := self._point(rival), _Point)]
+        others = [rival for rival in request.rivals if rival.id != request.candidate.id]
+        rivals = [(f"candidate:{rival.id}", other) for rival in others if isinstance(other := self._point(rival), _Point)]
         for scenario in self._card.scenarios:
             if scenario.name not in point.knobs:
                 continue

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from evolve.stopping import StopReason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
@@ -23,10 +25,10 @@ class Budget:
     candidates: int
     hours: float | None = None
 
-    def exceeded_by(self, spent: Spent) -> str | None:
-        """The limit that allows no further candidate, as the reason to stop; None while one more may be asked for."""
+    def exceeded_by(self, spent: Spent) -> StopReason | None:
+        """The limit that is reached, as the reason to stop; None while one more candidate may be asked for."""
         if spent.candidates >= self.candidates:
-            return "candidates"
+            return StopReason.CANDIDATES
         if self.hours is not None and spent.wall_s >= self.hours * 3600:
-            return "hours"
+            return StopReason.HOURS
         return None

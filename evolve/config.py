@@ -17,6 +17,7 @@ from evolve.goal import GoalError, parse_goal
 from population.candidate import hash_text
 
 Count = Annotated[int, Field(strict=True, ge=1)]
+Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(strict=True, min_length=1)]
 
 SAFE_ON_RESUME = ("budget", "executor")
@@ -67,10 +68,16 @@ class MutationTable(Table):
 
 
 class EvaluationTable(Table):
-    """``[evaluation]``: checkpoints of a race in blocks, threads of one evaluation (0: all cores but one), deadlines."""
+    """``[evaluation]``: how thorough, where a race may end, threads of each side, and the least deadline of an execution.
 
-    looks: Annotated[tuple[Count, ...], Field(min_length=1)] = (8, 16, 32, 64)
-    threads: Annotated[int, Field(strict=True, ge=0)] = 0
+    ``pace`` "full" gives numbers to publish, "quick" wider intervals in seconds a candidate. ``looks`` keeps the first of the
+    four checkpoints (8, 16, 32, 64 blocks); where it is absent, the pace decides.
+    """
+
+    pace: Literal["quick", "full"] = "full"
+    looks: Annotated[int, Field(strict=True, ge=1, le=4)] | None = None
+    threads: Count = 2
+    least_deadline_s: Seconds = 2.0
 
 
 class ExecutorTable(Table):
@@ -89,7 +96,7 @@ class BudgetTable(Table):
     """``[budget]``: evaluations paid for (seeds included) and wall hours, summed over all sessions."""
 
     candidates: Count
-    hours: Annotated[float, Field(strict=True, gt=0)] | None = None
+    hours: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
 
 
 class GoalTable(Table):

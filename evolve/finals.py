@@ -34,16 +34,23 @@ class Finals:
         return self._met_by_some()
 
     def verify_best(self) -> bool:
-        """Give the best a final, and where it fails the next best, a few times; whether a final meets the goal."""
+        """Give the best a final, and where that doesn't verify it the next best, a few times; whether a final meets the goal."""
         for _ in range(AT_MOST):
-            open_ids = [member.candidate_id for member in self._state.ranking() if not self._is_settled(member.candidate_id)]
-            best = self._state.best
-            if best is None or not open_ids or self._is_verified(best.candidate_id):
-                break
-            outcome = self._final(open_ids[0])
+            candidate_id = self._next()
+            outcome = self._final(candidate_id) if candidate_id else None
             if outcome is None or outcome.verdict is Verdict.OK:
                 break
         return self._met_by_some()
+
+    def _next(self) -> str | None:
+        """The best candidate that no final has settled, None where a better one is verified."""
+        for member in self._state.ranking():
+            final = self._state.finals.get(member.candidate_id)
+            if final is None or final.verdict is Verdict.HARNESS_FAULT:
+                return member.candidate_id
+            if final.verdict is Verdict.OK:
+                return None
+        return None
 
     def _final(self, candidate_id: str) -> Outcome | None:
         request = Request(candidate=self._state.candidate(candidate_id), effort=Effort.FINAL, rivals=self._state.right_seeds)
@@ -63,12 +70,3 @@ class Finals:
     def _met_by_some(self) -> bool:
         goal, card = self._goal, self._state.card
         return goal is not None and any(is_met(goal, final, card) for final in self._state.finals.values())
-
-    def _is_settled(self, candidate_id: str) -> bool:
-        """Whether a final said something about the candidate (a fault of the harness says nothing)."""
-        final = self._state.finals.get(candidate_id)
-        return final is not None and final.verdict is not Verdict.HARNESS_FAULT
-
-    def _is_verified(self, candidate_id: str) -> bool:
-        final = self._state.finals.get(candidate_id)
-        return final is not None and final.verdict is Verdict.OK

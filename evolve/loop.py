@@ -6,11 +6,11 @@ everything, and a driver that was killed goes on by replaying them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluator.outcome import Outcome
 from evaluator.request import Request
-from evolve.budget import Budget, Spent
+from evolve.budget import Budget
 from evolve.executors.base import Executor
 from evolve.finals import Finals
 from evolve.goal import Goal
@@ -107,26 +107,19 @@ class Search:
         if self._state.barren >= self._terms.exhausted_after:
             return StopReason.EXHAUSTED
         spent = self._state.spent
-        return self._terms.budget.exceeded_by(Spent(candidates=spent.candidates, wall_s=spent.wall_s + self._journal.unstored_s))
+        return self._terms.budget.exceeded_by(replace(spent, wall_s=spent.wall_s + self._journal.unstored_s))
 
     def _wind_up(self, reason: StopReason) -> StopReason:
-        """Finish what was paid for. A run that is over folds everything and has its best verified; one that will go on folds
-        nothing that its next proposal isn't to see.
+        """Finish what was paid for. A run that is over folds everything and has its best verified; one that is to go on folds
+        nothing that its next proposal may not see.
         """
-        if reason in GOES_ON:
-            self._drain(sorted(self._state.waiting)[: self._terms.workers])
-            return reason
-        self._drain(list(self._state.waiting))
-        if self._stop:
-            return StopReason.REQUESTED
-        while self._state.can_fold:
-            self._journal.fold()
-        return StopReason.GOAL if self._finals.verify_best() else reason
-
-    def _drain(self, numbers: Sequence[int]) -> None:
-        """Wait for evaluations."""
-        while any(number in self._state.waiting for number in numbers):
+        if reason not in GOES_ON and self._see(self._state.next_number - 1):
+            met = self._finals.verify_best()
+            return StopReason.GOAL if met else StopReason.REQUESTED if self._stop else reason
+        running = sorted(self._state.waiting)[: self._terms.workers]
+        while any(number in self._state.waiting for number in running):
             self._collect()
+        return reason if reason in GOES_ON else StopReason.REQUESTED
 
     def _measure(self, request: Request) -> Outcome | None:
         """The outcome of a request that is no step (a final), None where the run is asked to stop first."""

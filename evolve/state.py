@@ -56,7 +56,7 @@ class State:
         """Folded steps by island, oldest first."""
         self.layers: defaultdict[int, list[Layer]] = defaultdict(list)
         """Layers that questions on an island were about, oldest first, open steps included."""
-        self.makers: dict[str, Attempt] = {}
+        self.makers: dict[str | None, Attempt] = {}
         """The folded step that first made a candidate."""
         self.records = Records()
         self.finals: dict[str, Outcome] = {}
@@ -66,7 +66,7 @@ class State:
         self.barren = 0
         """Steps in a row, up to the last asked, that brought no new candidate."""
         self.faults = 0
-        """Evaluations in a row, up to the last folded, that ended in a fault of the harness."""
+        """Evaluations of this driver in a row, up to the last folded, that ended in a fault of the harness."""
         self.noted: list[RunNoted] = []
         self._rules = rules
         self._archive = self._empty_archive()
@@ -161,7 +161,9 @@ class State:
                 self.spent = replace(self.spent, wall_s=self.spent.wall_s + event.wall_s)
             case RunNoted():
                 self.noted.append(event)
-            case RunStarted() | RunStopped():
+            case RunStopped():
+                self.faults = 0
+            case RunStarted():
                 pass
 
     @property
