@@ -170,5 +170,3 @@ def test_an_output_of_another_shape_is_wrong_and_not_an_error() -> None:
     found = judge(draw(), {"y": np.zeros((4, 7), np.float32), "total": np.zeros(4, np.float32)}, tiny().outputs)
     assert found is not None
     assert "shape" in found.message
-
-

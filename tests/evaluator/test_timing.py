@@ -91,8 +91,10 @@ def test_both_sides_lead_in_turn_and_share_their_inputs() -> None:
     order = ["A" if runner is one else "B" for runner, _ in backend.windows[-32:]]
     blocks = ["".join(order[index : index + 4]) for index in range(0, 32, 4)]
     assert blocks == ["ABBA", "BAAB"] * 4
-    seen = {name: sorted(content for runner, content, _ in backend.fills[-64:] if runner is runs) for name, runs in
-            (("A", one), ("B", two))}
+    seen = {
+        name: sorted(content for runner, content, _ in backend.fills[-64:] if runner is runs)
+        for name, runs in (("A", one), ("B", two))
+    }
     assert seen["A"] == seen["B"]
 
 
@@ -200,9 +202,7 @@ def test_a_disturbance_in_one_block_costs_that_block_only() -> None:
     backend = FakeBackend()
     seen = iter([0, 0, 0, 10**6, *[10**6] * 100])
     outlier = Behaviour(time_us=lambda s, e: 5000.0 if 6 <= e < 10 else 100.0)
-    found = timed(
-        race(side(backend, outlier), side(backend, Behaviour()), terms(backend, pressure=lambda: next(seen)))
-    )
+    found = timed(race(side(backend, outlier), side(backend, Behaviour()), terms(backend, pressure=lambda: next(seen))))
     assert found.dropped == 1
     assert (found.low, found.high) == pytest.approx((1.0, 1.0))
 

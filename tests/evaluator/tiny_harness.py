@@ -46,14 +46,11 @@ def quiet() -> int:
 
 def seeded(seed: int) -> Callable[[int], bytes]:
     """Entropy that a test can repeat."""
-    rng = np.random.default_rng(seed)
-    return lambda count: rng.bytes(count)
+    return np.random.default_rng(seed).bytes
 
 
 def harness(backend: FakeBackend, tmp_path: Path, set_name: str = "three", settings: HarnessSettings = QUICK) -> Harness:
-    return Harness(
-        tiny(), set_name, backend, settings, backend.clock, seeded(7), pressure=quiet, lock=tmp_path / "host.lock"
-    )
+    return Harness(tiny(), set_name, backend, settings, backend.clock, seeded(7), pressure=quiet, lock=tmp_path / "host.lock")
 
 
 def terms(backend: FakeBackend, settings: HarnessSettings = QUICK, **changes: object) -> Race:
