@@ -1,0 +1,69 @@
+"""The questions that readers put to a run's tables, as SQL. ``results.reader`` gives the answers as values."""
+
+from evaluator.outcome import Stage
+
+INFO = """
+SELECT name, config_hash, version, started_at, best_id, spent_s, stopped_by,
+    (SELECT MAX(at) FROM events WHERE seq = (SELECT MAX(seq) FROM events)) AS last_at,
+    (SELECT MAX(seq) FROM events) AS events,
+    (SELECT COUNT(*) FROM candidates) AS candidates,
+    (SELECT COUNT(*) FROM outcomes) AS evaluated,
+    (SELECT COUNT(*) FROM steps) AS steps,
+    (SELECT COUNT(*) FROM steps WHERE status IS NOT NULL) AS folded,
+    (SELECT COUNT(*) FROM steps WHERE accepted) AS accepted,
+    (SELECT COALESCE(SUM(cost_usd), 0.0) FROM steps) AS cost_usd,
+    (SELECT COALESCE(SUM(tokens), 0) FROM steps) AS tokens
+FROM run
+"""
+
+CANDIDATE_COLUMNS = """
+    c.id, c.normal_id, c.language, c.step_number, c.origin, c.island, c.parent_id, c.depth,
+    o.verdict, o.stage, o.message, o.opponent, o.low, o.geomean, o.high, o.worst_scenario, o.worst_ratio, s.status, s.accepted
+"""
+CANDIDATE_TABLES = """
+    candidates c JOIN steps s ON s.number = c.step_number LEFT JOIN outcomes o ON o.step_number = c.step_number
+"""
+CANDIDATES = f"SELECT {CANDIDATE_COLUMNS} FROM {CANDIDATE_TABLES}"
+ORDERS = {"number": "c.step_number", "fitness": "(o.verdict = 'OK') DESC, o.low DESC, c.step_number"}
+
+ANCESTORS = f"""
+WITH RECURSIVE line (id, place) AS (
+    SELECT parent_id, 1 FROM candidates WHERE id = ?
+    UNION ALL SELECT candidates.parent_id, place + 1 FROM line JOIN candidates ON candidates.id = line.id
+    WHERE place < (SELECT COUNT(*) FROM candidates)
+)
+SELECT {CANDIDATE_COLUMNS} FROM line JOIN {CANDIDATE_TABLES} WHERE c.id = line.id ORDER BY line.place
+"""
+
+STEPS = """
+SELECT s.number, s.id, s.asked_at, s.origin, s.island, s.parent_id, s.candidate_id, s.duplicate_of,
+    s.question_id, s.entry_id, s.layer, s.moment, s.question, s.answerer, s.tokens, s.cost_usd, s.answer_s,
+    s.hypothesis, s.claim, s.rejection, o.verdict, o.low, o.geomean, o.high, s.status, s.accepted, s.gain
+FROM steps s LEFT JOIN outcomes o ON o.step_number = s.number
+"""
+
+STAGES = ("answer", *(stage.value for stage in Stage), "waiting")
+FUNNEL = """
+SELECT stage, word, COUNT(*) AS steps FROM (
+    SELECT
+        CASE WHEN s.rejection IS NOT NULL THEN 'answer' WHEN o.stage IS NOT NULL THEN o.stage
+            WHEN s.duplicate_of IS NOT NULL THEN 'recognise' ELSE 'waiting' END AS stage,
+        CASE WHEN s.rejection IS NOT NULL THEN s.rejection WHEN o.verdict IS NOT NULL THEN o.verdict
+            WHEN s.duplicate_of IS NOT NULL THEN 'DUPLICATE' ELSE 'waiting' END AS word
+    FROM steps s LEFT JOIN outcomes o ON o.step_number = s.number
+) GROUP BY stage, word
+"""
+
+
+def questions(key: str) -> str:
+    """The query for the record of questions, grouped by the column ``key`` of the steps."""
+    return f"""
+    SELECT {key} AS key, s.layer AS layer, COUNT(*) AS asked,
+        COALESCE(SUM(s.rejection IS NULL AND s.duplicate_of IS NULL AND s.candidate_id IS NOT NULL), 0) AS answered,
+        COALESCE(SUM(o.verdict IN ('OK', 'SLOWER')), 0) AS "right",
+        COALESCE(SUM(s.accepted), 0) AS accepted, COALESCE(SUM(s.gain), 0.0) AS gain,
+        SUM(s.tokens) AS tokens, SUM(s.cost_usd) AS cost_usd, SUM(s.answer_s) AS answer_s,
+        COALESCE(SUM(o.wall_s), 0.0) AS evaluation_s
+    FROM steps s LEFT JOIN outcomes o ON o.step_number = s.number
+    WHERE s.question_id IS NOT NULL GROUP BY {key} ORDER BY asked DESC, key
+    """

@@ -1,0 +1,122 @@
+"""The only writer of a run: events go in, in order, and are durable when ``append`` returns."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from results import schema
+from results.database import connect_writer, transaction, translated
+from results.errors import RunExists, RunMissing
+from results.events import Event, RunStarted
+from results.folder import DATABASE, holds_run
+from results.lock import WriterLock
+from results.log import Recorded, read_events, write_event
+from results.projections import project
+from results.upgrade import check, upgrade
+
+
+class Store:
+    """A run's store, open for writing. One process at a time; any number of ``results.reader.Reader`` beside it.
+
+    Make one with ``create`` or ``open``; it is a context manager. ``clock`` gives seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, db: sqlite3.Connection, lock: WriterLock, clock: Callable[[], float]) -> None:
+        self.folder = folder
+        self._db = db
+        self._lock = lock
+        self._clock = clock
+
+    @classmethod
+    def create(cls, folder: Path, started: RunStarted, clock: Callable[[], float] = time.time) -> Self:
+        """A new store in ``folder`` (made if need be) whose first event is ``started``.
+
+        Raises RunExists, RunInUse, RunUnwritable, StoreFull, or CodecError for a configuration that has no JSON form.
+        """
+        with translated(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = WriterLock(folder)
+        try:
+            if holds_run(folder):
+                raise RunExists(folder, "A run is already there", "Go on with `askevolve resume`, or choose another name.")
+            with translated(folder):
+                store = cls(folder, connect_writer(folder), lock, clock)
+            store._start(started)
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, folder: Path, clock: Callable[[], float] = time.time) -> Self:
+        """The store of an earlier run, checked and brought to the newest schema, ready for more events.
+
+        Raises RunMissing, RunInUse, RunDamaged, RunTooNew, RunUnwritable, StoreFull.
+        """
+        if not holds_run(folder):
+            raise RunMissing(
+                folder, "There is no run to go on with", "Start one with `askevolve run CONFIG`, or see `askevolve list`."
+            )
+        with translated(folder):
+            lock = WriterLock(folder)
+        try:
+            with translated(folder):
+                db = connect_writer(folder)
+            try:
+                with translated(folder):
+                    upgrade(folder, db)
+                    check(folder, db)
+            except BaseException:
+                db.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+        return cls(folder, db, lock, clock)
+
+    def _start(self, started: RunStarted) -> None:
+        try:
+            with translated(self.folder), transaction(self._db):
+                schema.create_tables(self._db)
+                self._write(started, 1)
+        except BaseException:
+            self._db.close()
+            for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
+                (self.folder / name).unlink(missing_ok=True)
+            raise
+
+    def append(self, *events: Event) -> int:
+        """Sequence number of the last event. All of them or none are stored, and are on disk on return.
+
+        Raises StoreFull (a later append works once there is room), CodecError naming a field that can't be stored, or
+        ValueError for an event that contradicts the run (a step asked, evaluated or folded twice).
+        """
+        with translated(self.folder), transaction(self._db):
+            last: int = self._db.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
+            for event in events:
+                last += 1
+                self._write(event, last)
+        return last
+
+    def _write(self, event: Event, seq: int) -> None:
+        at = self._clock()
+        write_event(self._db, seq, at, event)
+        project(self._db, seq, at, event)
+
+    def events(self, since: int = 0) -> Iterator[Recorded]:
+        """What is stored after sequence number ``since``, oldest first. Raises RunDamaged."""
+        return read_events(self.folder, self._db, since)
+
+    def close(self) -> None:
+        """Fold the log into the file and let another process write."""
+        self._db.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
