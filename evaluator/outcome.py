@@ -97,6 +97,7 @@ class Timing:
 
     ``ratio`` is the median over blocks of opponent time / candidate time, with its interval ``low``..``high``; times are
     medians of one execution. ``floor_us`` is the physical bound and ``bound`` ("flop" or "bytes") which one rules.
+    ``dropped`` counts blocks left out because something else disturbed the host.
     """
 
     scenario: str
@@ -110,6 +111,7 @@ class Timing:
     floor_us: float
     bound: str
     ambiguous: bool = False
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

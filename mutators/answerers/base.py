@@ -44,5 +44,5 @@ class Answerer(Protocol):
 
     name: str
 
-    def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
-        """The raw answer; what is wrong with it is found by ``mutators.edits``."""
+    def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer | None:
+        """The raw answer; what is wrong with it is found by ``mutators.edits``. None: not yet, ask again for the same step."""

@@ -1,0 +1,200 @@
+"""Is a side right? Executions under different poisons, an audit, and every output against the float64 reference."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.backend import Array, Side
+from evaluator.compare import Comparison, compare, largest_difference
+from evaluator.dtypes import decode
+from evaluator.outcome import Check, Fault, Stage, Verdict
+from evaluator.pool import Draw
+from evaluator.task_card import TensorSpec
+
+POISONS = 3
+
+ADVICE = {
+    Verdict.WRONG: "Compare the loop bounds, the mask and the head map with the task's contract at that place.",
+    Verdict.NONFINITE: "Subtract the row's largest score before exponentials and treat fully masked rows as the contract says.",
+    Verdict.STALE_OUTPUT: (
+        "Write every element of every output, and every workspace element before it is read: the result depends on what was in "
+        "memory before."
+    ),
+    Verdict.NONDETERMINISTIC: (
+        "Look for a race (two tasks that write one address, a missing barrier), or for atomics: if their order is meant to vary, "
+        "say nondeterministic = true in the plan."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Checks of one scenario under one distribution, and the fault they amount to (None: all is right)."""
+
+    checks: tuple[Check, ...]
+    fault: Fault | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """How to examine a side: the outputs expected of it, how often to repeat, and what the plan says of repeats."""
+
+    outputs: tuple[TensorSpec, ...]
+    repeats: int
+    deadline_s: float
+    rng: np.random.Generator
+    nondeterministic: bool = False
+
+
+def check(side: Side, draw: Draw, examination: Examination, peer: Mapping[str, Array] | None = None) -> Checked:
+    """What is wrong with ``side`` on one draw.
+
+    ``peer`` holds the baseline's outputs for the same inputs, undone, without those it doesn't compute; it only fills
+    ``baseline_difference``. A fault leaves the side unusable.
+    """
+    first, second, _ = (int(poison) for poison in examination.rng.permutation(POISONS))
+    runs: list[Mapping[str, Array]] = []
+    for index in range(max(2, examination.repeats)):
+        ran = _execute(side, draw, index, second if index == 1 else first, examination)
+        if isinstance(ran, Fault):
+            return _ended(ran, draw)
+        runs.append(ran)
+    again: list[Mapping[str, Array]] = []
+    if not examination.nondeterministic and not all(_same(runs[0], other) for other in runs[1:]):
+        for index, poison in enumerate((first, second)):
+            ran = _execute(side, draw, index, poison, examination)
+            if isinstance(ran, Fault):
+                return _ended(ran, draw)
+            again.append(ran)
+    audit = side.audit()
+    if audit is not None:
+        return _ended(audit, draw)
+    undone = [draw.undo(run) for run in (runs if examination.nondeterministic else runs[:1])]
+    judged = [_checks(draw, outputs, examination.outputs, peer) for outputs in undone]
+    checks, fault = next(((found, blame) for found, blame in judged if blame is not None), judged[0])
+    if again:
+        fault = _unsteady(draw, runs, again, examination.outputs)
+    return Checked(checks=checks, fault=fault)
+
+
+def judge(draw: Draw, outputs: Mapping[str, Array], specs: Sequence[TensorSpec]) -> Fault | None:
+    """What is wrong with the outputs of one timed execution, as they were read."""
+    undone = draw.undo(outputs)
+    for spec in specs:
+        comparison = compare(draw.member.expected[spec.name], undone[spec.name], draw.member.tolerances[spec.name])
+        if not comparison.passed:
+            return _fault(draw, spec, undone[spec.name], comparison, Stage.TIME)
+    return None
+
+
+def peer_outputs(side: Side, draw: Draw, examination: Examination, leaves_out: Collection[str]) -> Mapping[str, Array] | Fault:
+    """The outputs of a baseline for a draw, undone, without those that it doesn't compute."""
+    ran = _execute(side, draw, 0, int(examination.rng.integers(POISONS)), examination)
+    if isinstance(ran, Fault):
+        return ran
+    return {name: array for name, array in draw.undo(ran).items() if name not in leaves_out}
+
+
+def _execute(side: Side, draw: Draw, index: int, poison: int, examination: Examination) -> Mapping[str, Array] | Fault:
+    slot = index % side.slots
+    side.fill(slot, draw.inputs, poison)
+    ran = side.run([slot], examination.deadline_s)
+    if isinstance(ran, Fault):
+        return ran
+    outputs = side.read(slot)
+    return {spec.name: outputs[spec.name] for spec in examination.outputs}
+
+
+def _ended(fault: Fault, draw: Draw) -> Checked:
+    return Checked(checks=(), fault=dataclasses.replace(fault, scenario=draw.member.scenario.name))
+
+
+def _same(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+    """Whether all outputs agree bit by bit."""
+    return all(np.array_equal(_bits(one[name]), _bits(other[name])) for name in one)
+
+
+def _bits(array: Array) -> Array:
+    return np.ascontiguousarray(array).view(f"uint{8 * array.dtype.itemsize}")
+
+
+def _checks(
+    draw: Draw, outputs: Mapping[str, Array], specs: Sequence[TensorSpec], peer: Mapping[str, Array] | None
+) -> tuple[tuple[Check, ...], Fault | None]:
+    """A check per output of one execution, and the fault of the first that failed."""
+    checks = []
+    fault: Fault | None = None
+    for spec in specs:
+        got, tolerance = outputs[spec.name], draw.member.tolerances[spec.name]
+        comparison = compare(draw.member.expected[spec.name], got, tolerance)
+        found = None if comparison.passed else _fault(draw, spec, got, comparison, Stage.CHECK)
+        fault = fault or found
+        difference = None if peer is None or spec.name not in peer else largest_difference(got, peer[spec.name], tolerance.dtype)
+        checks.append(
+            Check(
+                scenario=draw.member.scenario.name,
+                distribution=draw.member.distribution,
+                tensor=spec.name,
+                passed=comparison.passed,
+                max_error=comparison.max_error,
+                max_allowed=comparison.max_allowed,
+                rms_error=comparison.rms_error,
+                rms_allowed=comparison.rms_allowed,
+                baseline_difference=difference,
+                message="" if found is None else found.message,
+            )
+        )
+    return tuple(checks), fault
+
+
+def _fault(draw: Draw, spec: TensorSpec, got: Array, comparison: Comparison, stage: Stage) -> Fault:
+    place = _place(draw, spec, got) or comparison.message
+    message = f"{spec.name} on {draw.member.distribution} inputs: {place}. {ADVICE[comparison.kind]}"
+    return Fault(verdict=comparison.kind, stage=stage, message=message, scenario=draw.member.scenario.name)
+
+
+def _place(draw: Draw, spec: TensorSpec, got: Array) -> str:
+    """Where the elements lie that are off by more than allowed, the first of them with both values; empty: none is."""
+    expected = draw.member.expected[spec.name]
+    if got.shape != expected.shape:
+        return ""
+    values = decode(got, draw.member.tolerances[spec.name].dtype).astype(np.float64)
+    allowed = draw.member.tolerances[spec.name].row_allowed[..., np.newaxis]
+    with np.errstate(invalid="ignore"):
+        wrong = ~((np.abs(values - expected) <= allowed) | (values == expected) | (np.isnan(values) & np.isnan(expected)))
+    places = np.argwhere(wrong)
+    if not len(places):
+        return ""
+    first = tuple(int(i) for i in places[0])
+    at = ", ".join(f"{axis}={i}" for axis, i in zip(spec.axes, first, strict=True))
+    spread = ", ".join(
+        f"{axis} {low}..{high}" for axis, low, high in zip(spec.axes, places.min(axis=0), places.max(axis=0), strict=True)
+    )
+    return (
+        f"first wrong at {at}: got {values[first]:.6g}, expected {expected[first]:.6g} "
+        f"(error allowed there {float(allowed[first[:-1]][0]):.3g}); {len(places)} of {values.size} elements are wrong, "
+        f"within {spread}"
+    )
+
+
+def _unsteady(
+    draw: Draw, runs: Sequence[Mapping[str, Array]], again: Sequence[Mapping[str, Array]], specs: Sequence[TensorSpec]
+) -> Fault:
+    """STALE_OUTPUT where results follow the poison (equal under an equal one), else NONDETERMINISTIC."""
+    under_first = [*runs[:1], *runs[2:], again[0]]
+    follows = all(_same(runs[0], other) for other in under_first) and _same(runs[1], again[1])
+    verdict = Verdict.STALE_OUTPUT if follows else Verdict.NONDETERMINISTIC
+    other = runs[1] if follows else next(run for run in (*runs[1:], *again) if not _same(runs[0], run))
+    spec = next(spec for spec in specs if not _same({"": runs[0][spec.name]}, {"": other[spec.name]}))
+    one, two = (draw.undo(run)[spec.name] for run in (runs[0], other))
+    places = np.argwhere(_bits(one) != _bits(two))
+    at = ", ".join(f"{axis}={int(i)}" for axis, i in zip(spec.axes, places[0], strict=True))
+    cause = "the same inputs over different memory contents" if follows else "the same inputs again"
+    return Fault(
+        verdict=verdict,
+        stage=Stage.CHECK,
+        message=f"{spec.name} differs with {cause} in {len(places)} of {one.size} elements, first at {at}. {ADVICE[verdict]}",
+        scenario=draw.member.scenario.name,
+    )

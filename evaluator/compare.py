@@ -1,0 +1,160 @@
+"""Judges one output tensor against the float64 reference under a derived tolerance."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.backend import Array
+from evaluator.dtypes import decode, element_type
+from evaluator.outcome import Verdict
+from evaluator.tolerance import Tolerance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What one comparison found.
+
+    ``max_error`` is the error of the element that exceeds its allowance most (or comes nearest to it), ``max_allowed`` its
+    allowance, ``worst_index`` its place, ``got`` and ``want`` its two values. Errors are None where a value isn't
+    finite. ``kind`` is OK, WRONG or NONFINITE.
+    """
+
+    passed: bool
+    max_error: float | None
+    max_allowed: float
+    rms_error: float | None
+    rms_allowed: float
+    worst_index: tuple[int, ...] | None
+    got: float | None
+    want: float | None
+    message: str
+    kind: Verdict
+
+
+def compare(expected: NDArray[np.float64], got: Array, tolerance: Tolerance) -> Comparison:
+    """Whether ``got`` (in stored form) is right everywhere: shape, NaN and infinities, largest and RMS error.
+
+    About 6 ms for a million elements. An empty tensor fails, since nothing was shown to be right.
+    """
+    problem = _shape_problem(expected, got, tolerance)
+    if problem:
+        return _refused(problem, tolerance, Verdict.WRONG)
+    values = decode(got, tolerance.dtype)
+    with np.errstate(invalid="ignore"):
+        errors = np.subtract(values, expected, dtype=np.float64)
+    np.abs(errors, out=errors)
+    row_errors = errors.max(axis=-1)
+    if not (tolerance.finite and np.isfinite(row_errors).all()):
+        misplaced = _misplaced(expected, values)
+        if misplaced.any():
+            return _nonfinite(expected, values, misplaced, tolerance)
+        errors = np.where(np.isfinite(expected), errors, 0.0)
+        row_errors = errors.max(axis=-1)
+    count = errors.size if tolerance.finite else int(np.isfinite(expected).sum())
+    flat = errors.reshape(-1)
+    rms_error = float(np.sqrt(np.dot(flat, flat) / max(count, 1)))
+    return _judged(expected, values, errors, row_errors, rms_error, tolerance)
+
+
+def largest_difference(first: Array, second: Array, dtype: str) -> float | None:
+    """The largest |first - second| over the elements where both are finite; None where there are none."""
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(np.subtract(decode(first, dtype), decode(second, dtype), dtype=np.float64))
+    finite = difference[np.isfinite(difference)]
+    return float(finite.max()) if finite.size else None
+
+
+def _shape_problem(expected: NDArray[np.float64], got: Array, tolerance: Tolerance) -> str:
+    storage = element_type(tolerance.dtype).storage
+    if got.shape != expected.shape:
+        return f"shape {got.shape}, expected {expected.shape}"
+    if got.dtype != storage:
+        return f"stored as {got.dtype}, expected {storage} ({tolerance.dtype})"
+    if expected.size == 0:
+        return f"shape {expected.shape} holds no elements, so nothing was shown to be right"
+    return ""
+
+
+def _misplaced(expected: NDArray[np.float64], values: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Where NaN, +inf and -inf stand in one tensor and not in the other."""
+    wrong = np.isnan(expected) != np.isnan(values)
+    wrong |= np.isposinf(expected) != np.isposinf(values)
+    wrong |= np.isneginf(expected) != np.isneginf(values)
+    return np.asarray(wrong)
+
+
+def _judged(
+    expected: NDArray[np.float64],
+    values: NDArray[np.float32],
+    errors: NDArray[np.float64],
+    row_errors: NDArray[np.float64],
+    rms_error: float,
+    tolerance: Tolerance,
+) -> Comparison:
+    row = np.unravel_index(int(np.argmax(row_errors - tolerance.row_allowed)), row_errors.shape)
+    index = (*map(int, row), int(np.argmax(errors[row])))
+    max_error, max_allowed = float(errors[index]), float(tolerance.row_allowed[row])
+    got, want = float(values[index]), float(expected[index])
+    message = ""
+    if max_error > max_allowed:
+        count = int((errors > tolerance.row_allowed[..., np.newaxis]).sum())
+        message = (
+            f"element {list(index)} is {got:.6g}, expected {want:.6g}: error {max_error:.3g}, allowed {max_allowed:.3g}; "
+            f"{count} of {errors.size} elements are off by more than allowed"
+        )
+    elif rms_error > tolerance.rms_allowed:
+        message = (
+            f"root-mean-square error {rms_error:.3g}, allowed {tolerance.rms_allowed:.3g}: every element is a little off, "
+            "which a lower internal precision or a wrong constant causes"
+        )
+    finite_worst = bool(np.isfinite(want))
+    return Comparison(
+        passed=not message,
+        max_error=max_error,
+        max_allowed=max_allowed,
+        rms_error=rms_error,
+        rms_allowed=tolerance.rms_allowed,
+        worst_index=index,
+        got=got if finite_worst else None,
+        want=want if finite_worst else None,
+        message=message,
+        kind=Verdict.WRONG if message else Verdict.OK,
+    )
+
+
+def _nonfinite(
+    expected: NDArray[np.float64], values: NDArray[np.float32], wrong: NDArray[np.bool_], tolerance: Tolerance
+) -> Comparison:
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    got, want = float(values[index]), float(expected[index])
+    return Comparison(
+        passed=False,
+        max_error=None,
+        max_allowed=float(tolerance.row_allowed[index[:-1]]),
+        rms_error=None,
+        rms_allowed=tolerance.rms_allowed,
+        worst_index=index,
+        got=got if np.isfinite(got) else None,
+        want=want if np.isfinite(want) else None,
+        message=(
+            f"element {list(index)} is {got:.6g}, expected {want:.6g}; NaN or infinity is misplaced in {int(wrong.sum())} of "
+            f"{wrong.size} elements. NaN is also what an element holds that was never written"
+        ),
+        kind=Verdict.NONFINITE,
+    )
+
+
+def _refused(problem: str, tolerance: Tolerance, kind: Verdict) -> Comparison:
+    return Comparison(
+        passed=False,
+        max_error=None,
+        max_allowed=float(tolerance.row_allowed.max(initial=0.0)),
+        rms_error=None,
+        rms_allowed=tolerance.rms_allowed,
+        worst_index=None,
+        got=None,
+        want=None,
+        message=problem,
+        kind=kind,
+    )

@@ -1,0 +1,109 @@
+"""Everything before a number is published: fresh secrets, all distributions, hidden scenarios, every opponent in full."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evaluator.backend import Program
+from evaluator.cascade import by_cost, open_findings, score, time_primary
+from evaluator.findings import Findings
+from evaluator.fitness import fitness
+from evaluator.outcome import Fault, Fitness, Outcome, Verdict
+from evaluator.pool import Pool, random_stream
+from evaluator.preparation import Prepared, prepare
+from evaluator.request import Request
+from evaluator.session import Session
+from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent, rival_opponent
+from population.candidate import Candidate, short_id
+
+FRESH_SECRET_BYTES = 32
+
+
+def final(session: Session, request: Request) -> Outcome:
+    """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
+    fresh = replace(session, pool=Pool(session.task, session.settings, session.entropy(FRESH_SECRET_BYTES)))
+    findings = Findings(session=fresh, request=request, started_s=fresh.clock())
+    prepared = prepare(fresh, request.candidate, fresh.card)
+    if isinstance(prepared, Fault):
+        return findings.refused(prepared)
+    open_findings(findings, prepared)
+    findings.note("races not checked: no sanitizer on this backend")
+    rng = random_stream(fresh.entropy)
+    programs = by_cost(fresh, prepared.programs)
+    fault = _check_everything(findings, rng, programs)
+    if fault is not None:
+        return findings.refused(fault)
+    timed = time_primary(findings, rng, programs)
+    session.controls = fresh.controls
+    if isinstance(timed, Fault):
+        return findings.refused(timed)
+    versus = _versus(findings, rng, programs)
+    return replace(score(findings), versus=versus)
+
+
+def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
+    """Every claimed scenario and every hidden one that the candidate claims, under all distributions."""
+    hidden = _hidden(findings, rng)
+    if isinstance(hidden, Fault):
+        return hidden
+    for program in (*programs, *hidden):
+        fault = examine(findings, rng, program, findings.session.task.distributions)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...] | Fault:
+    """Programs for scenarios drawn in secret, as far as the candidate's domain holds them."""
+    session = findings.session
+    scenarios = session.task.hidden_scenarios(rng, session.card, session.settings.hidden_scenarios)
+    if not scenarios:
+        findings.note("no hidden scenarios: the task makes none")
+        return ()
+    prepared = prepare(session, findings.request.candidate, replace(session.card, scenarios=scenarios))
+    if isinstance(prepared, Fault):
+        if prepared.verdict is not Verdict.UNSUPPORTED:
+            return prepared
+        findings.note("no hidden scenario lies in the domain that the candidate claims")
+        return ()
+    findings.note(f"{len(prepared.programs)} of {len(scenarios)} hidden scenarios lie in the claimed domain and were checked")
+    return by_cost(session, prepared.programs)
+
+
+def _versus(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> tuple[Fitness, ...]:
+    """Scores against the other baselines and against each rival over the scenarios that both claim."""
+    session = findings.session
+    opponents: list[tuple[Opponent, Sequence[Program]]] = [
+        (baseline_opponent(session, baseline), programs) for baseline in session.baselines[1:]
+    ]
+    for rival in findings.request.rivals:
+        prepared = _prepared_rival(findings, rival)
+        if prepared is not None:
+            claimed = {program.scenario.name for program in prepared.programs}
+            shared = [program for program in programs if program.scenario.name in claimed]
+            opponents.append((rival_opponent(session, prepared), shared))
+    scores = (_race_all(findings, rng, shared, opponent) for opponent, shared in opponents)
+    return tuple(found for found in scores if found is not None)
+
+
+def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:
+    if rival.id == findings.request.candidate.id:
+        return None
+    prepared = prepare(findings.session, rival, findings.session.card)
+    if isinstance(prepared, Fault):
+        findings.note(f"candidate {short_id(rival.id)} was not raced ({prepared.verdict}): {prepared.message}")
+        return None
+    return prepared
+
+
+def _race_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program], opponent: Opponent) -> Fitness | None:
+    """The score against one opponent; a note instead where a race failed, which the candidate's own score survives."""
+    for program in programs:
+        raced = race_opponent(findings, rng, program, opponent)
+        if isinstance(raced, Fault):
+            findings.note(f"no score against {opponent.name}: {raced.verdict} in {program.scenario.name}: {raced.message}")
+            return None
+        findings.timings.append(raced)
+    names = [program.scenario.name for program in programs]
+    return fitness(names, findings.checks, findings.timings, opponent.name)

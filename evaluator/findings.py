@@ -1,0 +1,78 @@
+"""What an evaluation has found so far, and the outcome that it amounts to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evaluator.outcome import Check, Fault, Fitness, Outcome, Stage, Timing, Verdict
+from evaluator.request import Request
+from evaluator.session import Session
+from evaluator.settings import harness_id
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """Collects evidence while the stages run; ``outcome`` freezes it."""
+
+    session: Session
+    request: Request
+    started_s: float
+    supported: tuple[str, ...] = ()
+    checks: list[Check] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+    facts: dict[str, int | float | str | bool] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Keep a note once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def refused(self, fault: Fault) -> Outcome:
+        """The outcome that a fault ends with."""
+        return self._outcome(fault.verdict, fault.stage, fault.message, fault=fault)
+
+    def ended(self, verdict: Verdict, stage: Stage, message: str) -> Outcome:
+        """An outcome without score that isn't a fault: SLOWER or AMBIGUOUS."""
+        return self._outcome(verdict, stage, message)
+
+    def scored(self, score: Fitness, versus: tuple[Fitness, ...] = ()) -> Outcome:
+        """OK with its score."""
+        message = (
+            f"{score.geomean:.3f} times {score.opponent} [{score.low:.3f}, {score.high:.3f}] over {score.scenarios} scenarios; "
+            f"worst {score.worst_scenario} at {score.worst_ratio:.3f}"
+        )
+        return self._outcome(Verdict.OK, Stage.SCORE, message, fitness=score, versus=versus)
+
+    def _outcome(
+        self,
+        verdict: Verdict,
+        stage: Stage,
+        message: str,
+        *,
+        fault: Fault | None = None,
+        fitness: Fitness | None = None,
+        versus: tuple[Fitness, ...] = (),
+    ) -> Outcome:
+        session = self.session
+        controls = session.controls
+        facts: Mapping[str, int | float | str | bool] = dict(self.facts)
+        return Outcome(
+            candidate_id=self.request.candidate.id,
+            effort=self.request.effort,
+            verdict=verdict,
+            stage=stage,
+            message=message,
+            device=session.backend.device,
+            task_hash=session.card.hash,
+            harness=harness_id(session.settings),
+            wall_s=session.clock() - self.started_s,
+            fault=fault,
+            supported=self.supported,
+            checks=tuple(self.checks),
+            timings=tuple(self.timings),
+            fitness=fitness,
+            versus=versus,
+            facts=facts,
+            noise_floor_pct=None if controls is None else controls.noise_floor_pct,
+            notes=(*self.notes, *(() if controls is None else controls.notes)),
+        )

@@ -1,0 +1,85 @@
+"""The evaluator of searches, finals and ``askevolve evaluate``: one task, one scenario set, one backend."""
+
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from evaluator.backend import Backend
+from evaluator.cascade import search
+from evaluator.disturbance import Pressure, cpu_pressure_us
+from evaluator.final import final
+from evaluator.findings import Findings
+from evaluator.locks import lock_path
+from evaluator.outcome import Effort, Fault, Outcome, Stage, Verdict
+from evaluator.peers import open_baselines
+from evaluator.pool import Entropy, Pool
+from evaluator.request import Request
+from evaluator.session import Session
+from evaluator.settings import HarnessSettings
+from evaluator.task import Task
+
+SECRET_BYTES = 32
+
+
+class Harness:
+    """Implements ``evaluator.request.Evaluator``.
+
+    Holds one session: the secret pool, the primary baseline (``baseline``, or the first of the card's that is available on this
+    backend) and the result of the A/A race. Evaluations take turns. Raises ValueError where no baseline is available.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        set_name: str,
+        backend: Backend,
+        settings: HarnessSettings,
+        clock: Callable[[], float] = time.monotonic,
+        entropy: Entropy = os.urandom,
+        *,
+        baseline: str | None = None,
+        pressure: Pressure = cpu_pressure_us,
+        lock: Path | None = None,
+    ) -> None:
+        card = task.card(set_name)
+        self._turn = threading.Lock()
+        self._session = Session(
+            task=task,
+            card=card,
+            backend=backend,
+            settings=settings,
+            baselines=open_baselines(task, card, backend, baseline),
+            pool=Pool(task, settings, entropy(SECRET_BYTES)),
+            clock=clock,
+            entropy=entropy,
+            pressure=pressure,
+            lock=lock or lock_path(),
+        )
+
+    @property
+    def baseline(self) -> str:
+        """Name of the baseline that fitness is measured against."""
+        return self._session.primary.name
+
+    def evaluate(self, request: Request) -> Outcome:
+        """The outcome of the request; a failure of ours comes back as HARNESS_FAULT with its traceback as detail."""
+        with self._turn:
+            started_s = self._session.clock()
+            try:
+                stages = final if request.effort is Effort.FINAL else search
+                return stages(self._session, request)
+            except Exception as error:
+                fault = Fault(
+                    verdict=Verdict.HARNESS_FAULT,
+                    stage=Stage.SCORE,
+                    message=f"the harness failed, not the candidate: {type(error).__name__}: {error}",
+                    detail=traceback.format_exc(),
+                )
+                return Findings(session=self._session, request=request, started_s=started_s).refused(fault)
+
+    def close(self) -> None:
+        """Stop every process that the backend keeps."""
+        self._session.backend.close()

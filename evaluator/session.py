@@ -1,0 +1,131 @@
+"""A session: what all evaluations of one harness share."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evaluator import locks
+from evaluator.backend import Backend
+from evaluator.baseline import Baseline
+from evaluator.check import Examination, judge
+from evaluator.disturbance import Pressure
+from evaluator.plan.resolved import Resolved
+from evaluator.pool import Entropy, Pool
+from evaluator.roofline import Floor, floor_us
+from evaluator.settings import HarnessSettings
+from evaluator.task import Task, dtype_of
+from evaluator.task_card import Scenario, TaskCard
+from evaluator.timing import Race
+
+WORD_BYTES = 4
+BLENDED = "blended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """What the baseline raced against itself showed: the noise floor of the session, and what to say about it."""
+
+    noise_floor_pct: float
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """Task, backend, settings and pool of one harness, the primary baseline first. ``controls`` is set once, when first timed."""
+
+    task: Task
+    card: TaskCard
+    backend: Backend
+    settings: HarnessSettings
+    baselines: tuple[Baseline, ...]
+    pool: Pool
+    clock: Callable[[], float]
+    entropy: Entropy
+    pressure: Pressure
+    lock: Path
+    controls: Controls | None = None
+
+    @property
+    def everyday(self) -> str:
+        """The distribution of every race and first in every check: ``blended`` where the task has it, else its ordinary one.
+
+        Stressed rows blended into ordinary data leave a kernel no way to tell a timed execution from a check.
+        """
+        names = self.task.distributions
+        return BLENDED if BLENDED in names else names[0]
+
+    @property
+    def primary(self) -> Baseline:
+        """The baseline that fitness is measured against."""
+        return self.baselines[0]
+
+    def work_flop(self, scenario: Scenario) -> float:
+        """Arithmetic of one execution, by which scenarios are put in order of cost."""
+        return self.task.work(scenario.symbols).flop
+
+    def floor(self, scenario: Scenario) -> Floor:
+        """The physical floor of one execution on this device."""
+        dtype = dtype_of(self.task.outputs[0], scenario.symbols)
+        return floor_us(self.task.work(scenario.symbols), self.backend.device, dtype)
+
+    def deadline_s(self, scenario: Scenario) -> float:
+        """How long one execution may take before it counts as hung."""
+        return max(self.settings.least_deadline_s, self.settings.deadline_floors * self.floor(scenario).us * 1e-6)
+
+    def examination(self, rng: np.random.Generator, scenario: Scenario, nondeterministic: bool = False) -> Examination:
+        """How this session examines a side in a scenario."""
+        return Examination(
+            outputs=self.task.outputs,
+            repeats=self.settings.repeats,
+            deadline_s=self.deadline_s(scenario),
+            rng=rng,
+            nondeterministic=nondeterministic,
+        )
+
+    def slots(self, resolved: Resolved) -> int:
+        """How many sets of buffers a side gets in a race: as many as fit, at least the two that a race needs."""
+        buffers = (*resolved.tensors, *resolved.workspaces)
+        each_bytes = sum(WORD_BYTES * int(np.prod(buffer.shape, dtype=np.int64)) for buffer in buffers)
+        return max(2, min(self.settings.max_slots, self.settings.side_bytes // max(each_bytes, 1)))
+
+    def terms(
+        self,
+        rng: np.random.Generator,
+        scenario: Scenario,
+        opponent: str,
+        leaves_out: tuple[str, ...] = (),
+        stop_below: float | None = None,
+    ) -> Race:
+        """The terms of a race in a scenario; ``leaves_out`` are outputs that the opponent doesn't compute."""
+        outputs = self.task.outputs
+        computed = tuple(spec for spec in outputs if spec.name not in leaves_out)
+        return Race(
+            scenario=scenario.name,
+            opponent=opponent,
+            draw=lambda: self.pool.draw(scenario, self.everyday, rng),
+            judge=lambda draw, found: judge(draw, found, outputs),
+            judge_opponent=lambda draw, found: judge(draw, found, computed),
+            floor=self.floor(scenario),
+            deadline_s=self.deadline_s(scenario),
+            settings=self.settings,
+            rng=rng,
+            clock=self.clock,
+            pressure=self.pressure,
+            stop_below=stop_below,
+        )
+
+    @contextmanager
+    def compiling(self, purpose: str) -> Iterator[None]:
+        """Hold the host's lock together with other compilers."""
+        with locks.compile_lock(self.lock, self.settings.lock_wait_s, purpose, self.clock):
+            yield
+
+    @contextmanager
+    def timing(self, purpose: str) -> Iterator[None]:
+        """Hold the host alone where its cores are what is timed; a GPU is timed beside compilers."""
+        alone = self.backend.device.kind == "cpu"
+        with locks.timing_lock(self.lock, self.settings.lock_wait_s, purpose, self.clock) if alone else nullcontext():
+            yield

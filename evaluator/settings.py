@@ -1,0 +1,89 @@
+"""The numbers by which the harness judges, and the short id that an outcome carries for them."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+
+HARNESS_VERSION = 1
+"""Raised whenever a change of the code can change a verdict or a number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarnessSettings:
+    """Everything that decides a number or a verdict.
+
+    Shares and half-widths are fractions (0.005 is half a per cent). ``looks`` are the block counts at which a race is looked
+    at; ``alpha`` is split evenly between them, so the first look must be long enough for an interval to exist.
+    """
+
+    looks: tuple[int, ...] = (8, 16, 32, 64)
+    alpha: float = 0.05
+    narrow_half_width: float = 0.005  # a race ends at the first look whose interval is this narrow
+    ambiguous_half_width: float = 0.02  # wider than this at the last look: AMBIGUOUS
+    hopeless_share: float = 0.7  # quick races below this share of the incumbent's lower bound end as SLOWER
+    quick_scenarios: int = 3
+    batch_us: float = 2000.0  # a timed window lasts at least this long, by more executions, up to max_slots
+    max_slots: int = 16
+    side_bytes: int = 1 << 30  # buffers of one side, which bounds its slots
+    warm_runs: int = 6  # at most so many untimed executions until two in a row agree within warm_agreement
+    warm_agreement: float = 0.1
+    race_cap_s: float = 60.0  # no further look is started in a race beyond this
+    max_dropped_share: float = 0.5  # blocks dropped as disturbed, as a share of those kept
+    disturbed_share: float = 0.02  # CPU time that others were kept waiting for, as a share of a block
+    physics_factor: float = 0.95  # a time under this share of the floor is TOO_FAST
+    slowed_by: float = 0.03  # the sensitivity control slows a copy of the baseline by this
+    pool_members: int = 3
+    pool_bytes: int = 1 << 30
+    search_distributions: int = 3  # distributions per scenario in a search; finals take all
+    repeats: int = 3  # executions of the same inputs that must agree bit by bit
+    hidden_scenarios: int = 6
+    deadline_floors: float = 5000.0  # an execution may take this many times its physical floor ...
+    least_deadline_s: float = 2.0  # ... and at least this long, before it is killed
+    lock_wait_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where the numbers contradict one another."""
+        if not self.looks or list(self.looks) != sorted(set(self.looks)):
+            raise ValueError(f"looks must be block counts in rising order, not {self.looks}")
+        if 2.0 ** (1 - self.looks[0]) > self.alpha / len(self.looks):
+            raise ValueError(
+                f"the first look ({self.looks[0]} blocks) is too early for an interval at alpha {self.alpha} over "
+                f"{len(self.looks)} looks: start later or take fewer looks"
+            )
+        if self.narrow_half_width > self.ambiguous_half_width:
+            raise ValueError("narrow_half_width must not exceed ambiguous_half_width")
+
+
+def full_settings(timing_looks: int = 4) -> HarnessSettings:
+    """The settings for numbers that are published; ``timing_looks`` (1 to 4) keeps only the first looks."""
+    return _with_looks(HarnessSettings(), timing_looks)
+
+
+def quick_settings(timing_looks: int = 2) -> HarnessSettings:
+    """Settings for short runs on a small machine: seconds a candidate, wider intervals, fewer distributions."""
+    quick = HarnessSettings(
+        narrow_half_width=0.02,
+        ambiguous_half_width=0.08,
+        batch_us=3000.0,
+        race_cap_s=3.0,
+        pool_members=2,
+        pool_bytes=1 << 29,
+        search_distributions=2,
+        repeats=2,
+        hidden_scenarios=4,
+    )
+    return _with_looks(quick, timing_looks)
+
+
+def _with_looks(settings: HarnessSettings, timing_looks: int) -> HarnessSettings:
+    every = HarnessSettings().looks
+    if not 1 <= timing_looks <= len(every):
+        raise ValueError(f"timing_looks must lie between 1 and {len(every)}, not {timing_looks}")
+    return dataclasses.replace(settings, looks=every[:timing_looks])
+
+
+def harness_id(settings: HarnessSettings) -> str:
+    """Version and settings as a short text, such as ``1-3fa9c2d0e1``: numbers with different ids aren't compared."""
+    text = json.dumps(dataclasses.asdict(settings), sort_keys=True)
+    return f"{HARNESS_VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"

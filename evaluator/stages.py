@@ -1,0 +1,93 @@
+"""The stages that run a candidate: examine it in one scenario, race it against one opponent in one scenario."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluator.backend import Program, Side
+from evaluator.baseline import Baseline
+from evaluator.check import check
+from evaluator.findings import Findings
+from evaluator.outcome import Fault, Stage, Timing
+from evaluator.peers import baseline_outputs, closing, start_baseline
+from evaluator.preparation import Prepared
+from evaluator.session import Session
+from evaluator.timing import race
+from population.candidate import short_id
+
+CHECK_SLOTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opponent:
+    """Somebody to race against: a name, how to start it in a program's scenario, and the outputs that it doesn't compute."""
+
+    name: str
+    start: Callable[[Program, int], Side | Fault]
+    leaves_out: tuple[str, ...] = ()
+
+
+def baseline_opponent(session: Session, baseline: Baseline) -> Opponent:
+    """A baseline as an opponent."""
+    return Opponent(
+        name=baseline.name,
+        start=lambda program, slots: start_baseline(session, baseline, program, slots),
+        leaves_out=baseline.leaves_out,
+    )
+
+
+def rival_opponent(session: Session, rival: Prepared) -> Opponent:
+    """Another candidate as an opponent, named ``candidate:ID``; it must claim the scenarios that are raced."""
+    by_scenario = {program.scenario.name: program for program in rival.programs}
+    return Opponent(
+        name=f"candidate:{rival.candidate.id}",
+        start=lambda program, slots: session.backend.start(by_scenario[program.scenario.name], slots),
+    )
+
+
+def examine(findings: Findings, rng: np.random.Generator, program: Program, distributions: Sequence[str]) -> Fault | None:
+    """Check the program under each distribution in a process of its own; the checks are kept in ``findings``."""
+    session = findings.session
+    side = session.backend.start(program, CHECK_SLOTS)
+    if isinstance(side, Fault):
+        return replace(side, scenario=program.scenario.name)
+    with closing(side):
+        for distribution in distributions:
+            draw = session.pool.draw(program.scenario, distribution, rng)
+            peer = baseline_outputs(session, program, draw, rng)
+            checked = check(side, draw, session.examination(rng, program.scenario, program.resolved.nondeterministic), peer)
+            findings.checks.extend(checked.checks)
+            if checked.fault is not None:
+                return checked.fault
+    return None
+
+
+def race_opponent(
+    findings: Findings,
+    rng: np.random.Generator,
+    program: Program,
+    opponent: Opponent,
+    *,
+    looks: tuple[int, ...] | None = None,
+    stop_below: float | None = None,
+) -> Timing | Fault:
+    """The race of the program against one opponent, with the host to itself where the CPU is timed."""
+    session = findings.session
+    slots = session.slots(program.resolved)
+    with session.timing(f"timing {short_id(program.candidate_id)}"):
+        rival = opponent.start(program, slots)
+        if isinstance(rival, Fault):
+            return rival
+        with closing(rival):
+            side = session.backend.start(program, slots)
+            if isinstance(side, Fault):
+                return replace(side, scenario=program.scenario.name, stage=Stage.TIME)
+            with closing(side):
+                terms = session.terms(rng, program.scenario, opponent.name, opponent.leaves_out, stop_below)
+                if looks is not None:
+                    terms = replace(terms, settings=replace(session.settings, looks=looks))
+                raced = race(side, rival, terms)
+    if isinstance(raced, Fault):
+        return replace(raced, scenario=program.scenario.name, stage=Stage.TIME)
+    return raced

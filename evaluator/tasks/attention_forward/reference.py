@@ -1,0 +1,103 @@
+"""Attention in torch, row block by row block, so that 16k rows fit into bounded memory: the oracle, and plain maths."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from evaluator.backend import Array
+from evaluator.baseline import Symbols
+from evaluator.dtypes import decode, encode
+from evaluator.tasks.attention_forward.masks import visible
+
+_MOST_SCORES = 1 << 22
+_ROUNDED = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def exact(
+    symbols: Symbols,
+    inputs: Mapping[str, Array],
+    scale: float,
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    kv_heads: NDArray[np.int64] | None = None,
+) -> dict[str, NDArray[np.float64]]:
+    """``out`` and ``lse`` in float64 from the rounded inputs.
+
+    ``bounds`` (first and last visible key of each row) and ``kv_heads`` (the key head of each query head) replace the right
+    ones, which makes wrong answers.
+    """
+    dtype = str(symbols["dtype"])
+    q, k, v = (_torch(decode(inputs[name], dtype), torch.float64) for name in "qkv")
+    out, lse = _attend(q, k, v, scale, bounds or visible(symbols), kv_heads)
+    return {"out": out.cpu().numpy(), "lse": lse.cpu().numpy()}
+
+
+def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: int) -> dict[str, Array]:
+    """``out`` and ``lse`` as a tensor core computes them: products of the declared type summed in float32.
+
+    Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
+    the end. Orders above 0 sum the channels of q k^T in another order; odd ones divide the weights by their sum first.
+    """
+    dtype = str(symbols["dtype"])
+    q, k, v = (_torch(decode(inputs[name], dtype), torch.float32) for name in "qkv")
+    if order:
+        channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
+        q, k = q[..., channels], k[..., channels]
+    out, lse = _attend(q, k, v, scale, visible(symbols), None, _ROUNDED.get(dtype), order % 2 == 1)
+    return {"out": encode(out.cpu().numpy(), dtype), "lse": lse.cpu().numpy()}
+
+
+def _torch(values: NDArray[Any], dtype: torch.dtype) -> torch.Tensor:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.from_numpy(values).to(device=device, dtype=dtype)
+
+
+def _attend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float,
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
+    kv_heads: NDArray[np.int64] | None = None,
+    weight_type: torch.dtype | None = None,
+    divide_first: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``out`` (b, sq, h, d) and ``lse`` (b, h, sq) in the element type of q."""
+    batch, rows, heads, dim = q.shape
+    first, last = (torch.from_numpy(np.asarray(bound)).to(q.device) for bound in bounds)
+    out = q.new_zeros((batch, rows, heads, dim))
+    lse = q.new_full((batch, heads, rows), -torch.inf)
+    head_map = kv_heads if kv_heads is not None else np.arange(heads) // (heads // k.shape[2])
+    block = max(1, _MOST_SCORES // (heads * k.shape[1]))
+    for start in range(0, rows, block):
+        stop = min(start + block, rows)
+        low = int(first[start:stop].min())
+        high = min(int(last[start:stop].max()) + 1, k.shape[1])
+        if high <= low:
+            continue
+        keys = torch.arange(low, high, device=q.device)
+        hidden = (keys < first[start:stop, None]) | (keys > last[start:stop, None])
+        for entry in range(batch):
+            weights, total, peak = _weights(
+                q[entry, start:stop].transpose(0, 1) * scale, k[entry, low:high][:, head_map].permute(1, 2, 0), hidden
+            )
+            lse[entry, :, start:stop] = (peak + total.log())[..., 0]
+            total = total.clamp_min(torch.finfo(q.dtype).tiny)
+            if divide_first:
+                weights, total = weights / total, torch.ones_like(total)
+            if weight_type is not None:
+                weights = weights.to(weight_type).to(q.dtype)
+            result = weights @ v[entry, low:high][:, head_map].transpose(0, 1)
+            out[entry, start:stop] = (result / total).transpose(0, 1)
+    return out, lse
+
+
+def _weights(q: torch.Tensor, k: torch.Tensor, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """exp(score - peak), its sum over keys and the peak; all zero weights with peak 0 where a row sees no key."""
+    scores = (q @ k).masked_fill_(hidden, -torch.inf)
+    peak = scores.amax(dim=-1, keepdim=True)
+    peak = torch.where(torch.isfinite(peak), peak, torch.zeros_like(peak))
+    weights = scores.sub_(peak).exp_()
+    return weights, weights.sum(dim=-1, keepdim=True), peak

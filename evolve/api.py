@@ -1,0 +1,201 @@
+"""A search from Python: ``run("examples/cpu_quick.toml")`` does what ``askevolve run`` does."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from evaluator.outcome import Fitness, Verdict
+from evaluator.task_card import TaskCard
+from evolve.config import ConfigError, RunConfig, load_config, overridden, resumable, validated
+from evolve.journal import Journal
+from evolve.loop import Search
+from evolve.parts import Parts, assemble
+from evolve.state import State
+from evolve.stopping import StopReason, StopRequest
+from results.events import Event, RunNoted, RunStarted
+from results.folder import new_run_folder
+from results.store import Store
+
+Observer = Callable[[Event], None]
+CONFIG_FACT = "config"
+"""The fact of a RunNoted that holds a changed configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versus:
+    """How many times faster the best is than somebody: the geometric mean over scenarios with its interval."""
+
+    name: str
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The best candidate. ``verified``: by a final, from which the ratios then come; ``over_better_seed`` exists only then.
+
+    Where the best is a seed itself, ``over_better_seed`` is 1 by definition.
+    """
+
+    id: str
+    verified: bool
+    over_better_seed: Versus | None
+    over_baseline: Versus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run has found so far. ``candidates`` are evaluations paid for; ``spent`` maps them and wall hours; ``best`` is
+    None while nothing is right.
+    """
+
+    best: Best | None
+    candidates: int
+    questions_asked: int
+    spent: Mapping[str, float]
+    stopped_by: StopReason
+    folder: Path
+
+
+def run(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    *,
+    root: Path = Path("runs"),
+    observers: Sequence[Observer] = (),
+) -> RunResult:
+    """Search as a configuration says, in a new folder ``root/NAME``. ``overrides`` are texts such as ``budget.candidates=40``.
+
+    Raises ConfigError, GoalError, TaskError before anything is written, and ``results.errors.RunError`` about the folder.
+    """
+    if isinstance(config, RunConfig):
+        config = validated(overridden(config.mapping(), overrides), "configuration")
+    else:
+        config = load_config(Path(config), overrides)
+    parts = assemble(config)
+    parts.seeds()
+    started = RunStarted(
+        name=config.run.name, config=config.mapping(), config_hash=config.hash, card=parts.card, version=_version()
+    )
+    with Store.create(new_run_folder(config.run.name, root), started) as store:
+        return _drive(store, State(parts.card, parts.rules), parts, observers)
+
+
+def resume(folder: Path | str, overrides: Sequence[str] = (), *, observers: Sequence[Observer] = ()) -> RunResult:
+    """Go on with a run where its last driver stopped or was killed. ``overrides`` may change [budget] and [executor].
+
+    Raises ConfigError for another change or a changed task, and ``results.errors.RunError`` about the folder.
+    """
+    with Store.open(Path(folder)) as store:
+        events = [recorded.event for recorded in store.events()]
+        stored, card = stored_config(events)
+        config = validated(overridden(stored.mapping(), overrides), "configuration")
+        changed = resumable(stored, config)
+        parts = assemble(config)
+        if parts.card.hash != card.hash:
+            raise ConfigError(
+                f"task {card.name} has changed since this run began, so its numbers can't be compared any more; "
+                "start a new run, or bring the task back to what it was"
+            )
+        state = State(card, parts.rules)
+        for event in events:
+            state.apply(event)
+        if changed:
+            text = "; ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
+            store.append(RunNoted(text=f"configuration changed: {text}", facts={CONFIG_FACT: config.mapping()}))
+        return _drive(store, state, parts, observers)
+
+
+def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
+    """The configuration that a stored run goes by, with every change since its start, and its task's card."""
+    started = events[0]
+    if not isinstance(started, RunStarted):
+        raise TypeError("the first event of a run is its start")
+    values: object = started.config
+    for event in events:
+        if isinstance(event, RunNoted) and CONFIG_FACT in event.facts:
+            values = event.facts[CONFIG_FACT]
+    if not isinstance(values, Mapping):
+        raise TypeError("a stored configuration is a mapping")
+    return validated(values, "the run's stored configuration"), started.card
+
+
+def result_of(state: State, reason: StopReason, folder: Path) -> RunResult:
+    """What a state amounts to."""
+    return RunResult(
+        best=best_of(state),
+        candidates=state.spent.candidates,
+        questions_asked=sum(asked.question is not None for asked in state.asked),
+        spent={"candidates": state.spent.candidates, "hours": state.spent.wall_s / 3600},
+        stopped_by=reason,
+        folder=folder,
+    )
+
+
+def best_of(state: State) -> Best | None:
+    """The verified candidate with the highest lower bound, else the incumbent, unverified."""
+    fits = {name: final.fitness for name, final in state.finals.items() if final.verdict is Verdict.OK and final.fitness}
+    if fits:
+        best_id = max(fits, key=lambda name: fits[name].low)
+        return Best(
+            id=best_id,
+            verified=True,
+            over_better_seed=_over_better_seed(state, best_id),
+            over_baseline=_versus(fits[best_id], fits[best_id].opponent),
+        )
+    member = state.best
+    fitness = state.outcomes[member.candidate_id].fitness if member else None
+    if member is None or fitness is None:
+        return None
+    return Best(
+        id=member.candidate_id,
+        verified=False,
+        over_better_seed=None,
+        over_baseline=_versus(fitness, fitness.opponent),
+    )
+
+
+def _over_better_seed(state: State, best_id: str) -> Versus | None:
+    """The final's race against the seed that was harder to beat."""
+    seeds = {seed.id for seed in state.seeds}
+    if best_id in seeds:
+        return Versus(name=best_id, ratio=1.0, low=1.0, high=1.0)
+    races = [race for race in state.finals[best_id].versus if race.opponent.removeprefix("candidate:") in seeds]
+    if not races:
+        return None
+    hardest = min(races, key=lambda race: race.geomean)
+    return _versus(hardest, hardest.opponent.removeprefix("candidate:"))
+
+
+def _versus(fitness: Fitness, name: str) -> Versus:
+    return Versus(name=name, ratio=fitness.geomean, low=fitness.low, high=fitness.high)
+
+
+def _drive(store: Store, state: State, parts: Parts, observers: Sequence[Observer]) -> RunResult:
+    """Search until there is a reason to stop; every process that was started is stopped, whatever happens."""
+    seeds = parts.seeds() if state.next_number == 0 else ()
+    executor = parts.executor()
+    try:
+        with StopRequest(store.folder) as stop:
+            search = Search(
+                state=state,
+                journal=Journal(store, state, time.monotonic, observers),
+                executor=executor,
+                mutation=parts.mutation,
+                terms=parts.terms,
+                stop=stop,
+            )
+            reason = search.run(seeds)
+    finally:
+        executor.close()
+    return result_of(state, reason, store.folder)
+
+
+def _version() -> str:
+    try:
+        return version("askevolve")
+    except PackageNotFoundError:  # run from a checkout that isn't installed
+        return "0"

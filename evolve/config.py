@@ -1,0 +1,254 @@
+"""The configuration of a run: TOML file and ``--set`` overrides to one frozen, validated, hashed value.
+
+Precedence: defaults < file < overrides. Unknown keys are errors that name the nearest valid key.
+"""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from evolve.goal import GoalError, parse_goal
+from population.candidate import hash_text
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Name = Annotated[str, StringConstraints(strict=True, min_length=1)]
+
+SAFE_ON_RESUME = ("budget", "executor")
+"""Tables that may change when a run is resumed: they say how long and where, never what is searched."""
+
+
+class ConfigError(Exception):
+    """The configuration can't be used; the text says what, where, and what to write instead."""
+
+
+class Table(BaseModel):
+    """A TOML table: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RunTable(Table):
+    """``[run]``: the run's name (also its folder's) and the seed of every random stream."""
+
+    name: Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+
+
+class TaskTable(Table):
+    """``[task]``: a task's name or folder, one of its scenario sets, and the backend that runs candidates."""
+
+    name: Name = "attention_forward"
+    scenarios: Name
+    backend: Literal["cpu", "cuda", "simulated"] = "cpu"
+
+
+class PopulationTable(Table):
+    """``[population]``: seed kernels (names of the task's, or files), islands, members kept on each island."""
+
+    seeds: Annotated[tuple[Name, ...], Field(min_length=1)]
+    islands: Count = 2
+    capacity: Count = 16
+
+
+class MutationTable(Table):
+    """``[mutation]``: who answers, after how many attempts without an improvement an island is stalled, and after how
+    many steps in a row without a new candidate the search is exhausted.
+    """
+
+    answerer: Literal["knobs"] = "knobs"
+    stall_after: Count = 10
+    exhausted_after: Count = 30
+
+
+class EvaluationTable(Table):
+    """``[evaluation]``: how thorough, where a race may end, threads of each side, and the least deadline of an execution.
+
+    ``pace`` "full" gives numbers to publish, "quick" wider intervals in seconds a candidate. ``looks`` keeps the first of the
+    four checkpoints (8, 16, 32, 64 blocks); where it is absent, the pace decides.
+    """
+
+    pace: Literal["quick", "full"] = "full"
+    looks: Annotated[int, Field(strict=True, ge=1, le=4)] | None = None
+    threads: Count = 2
+    least_deadline_s: Seconds = 2.0
+
+
+class ExecutorTable(Table):
+    """``[executor]``: Ray or this process; how many evaluations at once; how many proposals may be open.
+
+    ``lookahead`` decides what a proposal may see (proposal k: results up to k - lookahead); ``workers`` never does.
+    """
+
+    kind: Literal["ray", "inline"] = "ray"
+    workers: Count = 1
+    lookahead: Count = 2
+    ray_address: Name | None = None
+
+
+class BudgetTable(Table):
+    """``[budget]``: evaluations paid for (seeds included) and wall hours, summed over all sessions."""
+
+    candidates: Count
+    hours: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+
+
+class GoalTable(Table):
+    """``[goal]``: a predicate that a verified final must meet; docs/goals.md has the grammar."""
+
+    expression: Name | None = None
+
+
+class RunConfig(Table):
+    """The resolved configuration of a run."""
+
+    run: RunTable
+    task: TaskTable
+    population: PopulationTable
+    mutation: MutationTable = MutationTable()
+    evaluation: EvaluationTable = EvaluationTable()
+    executor: ExecutorTable = ExecutorTable()
+    budget: BudgetTable
+    goal: GoalTable = GoalTable()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "RunConfig":
+        if self.budget.candidates < len(self.population.seeds):
+            raise ValueError(
+                f"[budget] candidates = {self.budget.candidates} doesn't pay for the {len(self.population.seeds)} seeds; "
+                "every seed is evaluated once"
+            )
+        if self.goal.expression is not None:
+            try:
+                parse_goal(self.goal.expression)
+            except GoalError as error:
+                raise ValueError(f"[goal] expression: {error}") from None
+        return self
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the resolved values, 64 hexadecimal digits; independent of layout and order of the file."""
+        return hash_text(json.dumps(self.mapping(), sort_keys=True))
+
+    def mapping(self) -> dict[str, dict[str, object]]:
+        """The resolved values as nested mappings of JSON types, as the store keeps them."""
+        dumped: dict[str, dict[str, object]] = self.model_dump(mode="json")
+        return dumped
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The configuration in a TOML file with ``table.key=value`` overrides. Raises ConfigError.
+
+    Seeds and tasks written as paths are taken relative to the file's folder.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; `askevolve init` writes an example to start from") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: can't be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    return anchored(validated(overridden(values, overrides), str(path)), path.parent)
+
+
+def overridden(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """A copy of the nested values with ``table.key=value`` applied; a value that isn't TOML is taken as a string."""
+    merged = {table: dict(keys) if isinstance(keys, Mapping) else keys for table, keys in values.items()}
+    for override in overrides:
+        target, equals, text = override.partition("=")
+        table, dot, key = target.strip().partition(".")
+        if not equals or not dot or not table or not key or "." in key:
+            raise ConfigError(f"--set {override}: write it as table.key=value, such as budget.candidates=40")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        keys = merged.setdefault(table, {})
+        if not isinstance(keys, dict):
+            raise ConfigError(f"--set {override}: '{table}' is a value in the file, not a table")
+        keys[key] = value
+    return merged
+
+
+def validated(values: Mapping[str, Any], source: str) -> RunConfig:
+    """The configuration held by nested values; ``source`` names them in messages. Raises ConfigError with one line each."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        found = error.errors()
+        misspelt = [detail for detail in found if detail["type"] == "extra_forbidden"]  # what is missing follows from these
+        raise ConfigError("\n".join(f"{source}: {_explained(detail)}" for detail in misspelt or found)) from None
+
+
+def changes(old: RunConfig, new: RunConfig) -> dict[str, tuple[object, object]]:
+    """What differs, as ``table.key`` to (old, new)."""
+    before, after = old.mapping(), new.mapping()
+    return {
+        f"{table}.{key}": (before[table][key], value)
+        for table, keys in after.items()
+        for key, value in keys.items()
+        if before[table][key] != value
+    }
+
+
+def resumable(old: RunConfig, new: RunConfig) -> dict[str, tuple[object, object]]:
+    """The changes between two configurations of one run. Raises ConfigError where one isn't safe on resume."""
+    found = changes(old, new)
+    unsafe = [key for key in found if key.split(".")[0] not in SAFE_ON_RESUME]
+    if unsafe:
+        lines = [f"  {key}: {found[key][0]!r} -> {found[key][1]!r}" for key in unsafe]
+        raise ConfigError(
+            "a resumed run may change only " + " and ".join(f"[{table}]" for table in SAFE_ON_RESUME) + "; these differ:\n"
+            + "\n".join(lines) + "\nstart a new run for them, under another name"
+        )  # fmt: skip
+    return found
+
+
+def anchored(config: RunConfig, folder: Path) -> RunConfig:
+    """The configuration with seeds and task that are paths made absolute, relative ones from ``folder``."""
+    population = config.population.model_copy(
+        update={"seeds": tuple(_anchored_path(seed, folder) for seed in config.population.seeds)}
+    )
+    task = config.task.model_copy(update={"name": _anchored_path(config.task.name, folder)})
+    return config.model_copy(update={"population": population, "task": task})
+
+
+def _anchored_path(text: str, folder: Path) -> str:
+    """An absolute path where the text is a path (it holds a slash), the text itself where it is a name."""
+    return str((folder / text).expanduser().resolve()) if "/" in text else text
+
+
+def _explained(detail: ErrorDetails) -> str:
+    """One sentence for one validation error: where, what, and what to write instead."""
+    place = [str(part) for part in detail["loc"]]
+    kind, value = detail["type"], detail["input"]
+    where = f"[{place[0]}] {'.'.join(place[1:])}" if len(place) > 1 else f"[{place[0]}]" if place else ""
+    if kind == "extra_forbidden":
+        valid = _keys_of(place[:-1])
+        near = difflib.get_close_matches(place[-1], valid, n=1, cutoff=0.5)
+        what = f"unknown key '{place[-1]}' in [{place[0]}]" if len(place) > 1 else f"unknown table or key '{place[0]}'"
+        return f"{what}; " + (f"did you mean '{near[0]}'?" if near else f"it may hold: {', '.join(valid)}")
+    if kind == "missing":
+        return f"{where} is missing; " + (f"write {place[-1]} = ..." if len(place) > 1 else f"add a table [{place[0]}]")
+    if kind == "value_error":
+        return detail["msg"].removeprefix("Value error, ")
+    if kind in {"model_type", "model_attributes_type"}:
+        return f"{where} must be a table, not {value!r}"
+    return f"{where} = {value!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+
+
+def _keys_of(place: Sequence[str]) -> list[str]:
+    """Valid keys of the table at a place (the top level where empty)."""
+    model: type[BaseModel] = RunConfig
+    for part in place:
+        annotation = model.model_fields[part].annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            model = annotation
+    return list(model.model_fields)

@@ -1,0 +1,65 @@
+"""The one way by which events enter a run: stored first, then folded into the state, then shown to observers."""
+
+from collections.abc import Callable, Sequence
+
+from evolve.state import State
+from results.events import Event, StepFolded, TimeSpent
+from results.store import Store
+
+HEARTBEAT_S = 5.0
+"""While nothing happens, time spent is stored this often: so much of it a killed driver may lose."""
+
+_WORTH_STORING_S = 1.0
+
+
+class Journal:
+    """Writes a run. ``clock`` counts seconds from anywhere; observers can't change the search."""
+
+    def __init__(
+        self, store: Store, state: State, clock: Callable[[], float], observers: Sequence[Callable[[Event], None]] = ()
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._clock = clock
+        self._observers = observers
+        self._since = clock()
+
+    @property
+    def unstored_s(self) -> float:
+        """Seconds since time was last stored."""
+        return self._clock() - self._since
+
+    def write(self, *events: Event) -> None:
+        """Store events in one transaction, then take them into the state. Time spent so far goes with them."""
+        events = (*events, *self._time(_WORTH_STORING_S))
+        if events:
+            self._store.append(*events)
+        for event in events:
+            self._state.apply(event)
+        self._show(events)
+
+    def fold(self) -> None:
+        """Fold the next step and store what became of it."""
+        event: StepFolded = self._state.fold()
+        self._store.append(event)
+        self._show((event,))
+
+    def heartbeat(self) -> None:
+        """Store the time spent, if it is worth an event."""
+        if self.unstored_s >= HEARTBEAT_S:
+            self.write()
+
+    def close(self, last: Event) -> None:
+        """Write a driver's last event with all the time that is left to store."""
+        self.write(*self._time(0.0), last)
+
+    def _time(self, at_least_s: float) -> Sequence[TimeSpent]:
+        if self.unstored_s <= at_least_s:
+            return ()
+        spent, self._since = self.unstored_s, self._clock()
+        return (TimeSpent(wall_s=spent),)
+
+    def _show(self, events: Sequence[Event]) -> None:
+        for observer in self._observers:
+            for event in events:
+                observer(event)

@@ -1,0 +1,256 @@
+"""The run as it stands: a projection of its events, folded by the same code while it is live and when it is resumed."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from evaluator.outcome import Fault, Outcome, Verdict
+from evaluator.plan.knobs import knobs_of
+from evaluator.plan.parse import parse_plan
+from evaluator.request import Request
+from evaluator.task_card import TaskCard
+from evolve.budget import Spent
+from mutators.attempts import Attempt, attempt_of
+from mutators.question import Layer
+from mutators.records import Records
+from population.archive import AddStatus, Member
+from population.candidate import Candidate, Knob, Origin, Step
+from population.islands import IslandArchive
+from population.novelty import Known
+from results.events import Event, FinalMeasured, RunNoted, RunStarted, RunStopped, StepAsked, StepEvaluated, StepFolded, TimeSpent
+
+NOT_REFUTED = frozenset({Verdict.OK, Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
+"""Verdicts of a final that don't say that the candidate is bad."""
+
+
+class ReplayError(Exception):
+    """The stored events don't give what they gave when they were written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What of the configuration shapes the population."""
+
+    islands: int
+    capacity: int
+
+
+class State:
+    """Everything the search knows. ``apply`` takes stored events in; ``fold`` makes the next one of its own.
+
+    A step's life: asked; its result arrives (at once for rejected answers and duplicates); folded, in the order of asking.
+    """
+
+    def __init__(self, card: TaskCard, rules: Rules) -> None:
+        self.card = card
+        self.asked: list[StepAsked] = []
+        self.folded = 0
+        """Number of the next step to fold."""
+        self.waiting: dict[int, Request] = {}
+        """Evaluations asked for whose outcome hasn't arrived."""
+        self.known = Known()
+        self.outcomes: dict[str, Outcome] = {}
+        """Folded outcomes by candidate."""
+        self.attempts: defaultdict[int, list[Attempt]] = defaultdict(list)
+        """Folded steps by island, oldest first."""
+        self.layers: defaultdict[int, list[Layer]] = defaultdict(list)
+        """Layers that questions on an island were about, oldest first, open steps included."""
+        self.makers: dict[str | None, Attempt] = {}
+        """The folded step that first made a candidate."""
+        self.records = Records()
+        self.finals: dict[str, Outcome] = {}
+        self.quarantined: set[str] = set()
+        """Candidates whose final refuted them: they are out of the archive."""
+        self.spent = Spent()
+        self.barren = 0
+        """Steps in a row, up to the last asked, that brought no new candidate."""
+        self.faults = 0
+        """Evaluations of this driver in a row, up to the last folded, that ended in a fault of the harness."""
+        self.noted: list[RunNoted] = []
+        self._rules = rules
+        self._archive = self._empty_archive()
+        self._arrived: dict[int, Outcome] = {}
+        self._folds: list[tuple[Step, Outcome | None, Attempt]] = []
+        self._from: defaultdict[str, list[StepAsked]] = defaultdict(list)
+        self._knobs: dict[str, tuple[Knob, ...]] = {}
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next step to ask."""
+        return len(self.asked)
+
+    @property
+    def seed_steps(self) -> Sequence[StepAsked]:
+        """The steps that planted seeds: the first of the run."""
+        return list(takewhile(lambda asked: asked.step.origin is Origin.SEED, self.asked))
+
+    @property
+    def seeds(self) -> tuple[Candidate, ...]:
+        """The seed kernels in the order of the configuration, duplicates left out."""
+        return tuple(asked.candidate for asked in self.seed_steps if asked.candidate)
+
+    @property
+    def right_seeds(self) -> tuple[Candidate, ...]:
+        """Seeds that were found right: the rivals of every final."""
+        verdicts = {seed.id: outcome.verdict for seed in self.seeds if (outcome := self.outcomes.get(seed.id))}
+        return tuple(seed for seed in self.seeds if verdicts.get(seed.id) is Verdict.OK)
+
+    def steps_from(self, parent_id: str) -> Sequence[StepAsked]:
+        """Every step that started from a candidate, oldest first, open ones included."""
+        return self._from[parent_id]
+
+    def attempt(self, number: int) -> Attempt | None:
+        """What a step amounted to, None until it is folded."""
+        return self._folds[number][2] if number < self.folded else None
+
+    @property
+    def archive(self) -> IslandArchive:
+        """Who may breed."""
+        return self._archive
+
+    @property
+    def best(self) -> Member | None:
+        """The incumbent of all islands."""
+        return self._archive.best()
+
+    def ranking(self) -> Sequence[Member]:
+        """The best, then every other member by its lower bound, highest first; each once."""
+        members = [member for island in range(self._archive.islands) for member in self._archive.members(island)]
+        members.sort(key=lambda member: (-member.score, member.number))
+        found = {member.candidate_id: member for member in [*([self.best] if self.best else []), *members]}
+        return list(found.values())
+
+    def candidate(self, candidate_id: str) -> Candidate:
+        """A candidate that was asked for, by its id."""
+        candidate = self.known.get(candidate_id)
+        if candidate is None:
+            raise KeyError(f"no step of this run asked for {candidate_id}")
+        return candidate
+
+    def knobs(self, candidate_id: str) -> tuple[Knob, ...]:
+        """The knobs of a candidate's plan, none where the plan can't be read."""
+        if candidate_id not in self._knobs:
+            candidate = self.candidate(candidate_id)
+            plan = parse_plan(candidate.source, candidate.language, self.card)
+            self._knobs[candidate_id] = () if isinstance(plan, Fault) else knobs_of(plan)
+        return self._knobs[candidate_id]
+
+    def known_as(self, candidate: Candidate) -> str | None:
+        """The known candidate that this one repeats; one that only the harness failed may be evaluated again."""
+        match = self.known.duplicate(candidate)
+        if match is None:
+            return None
+        outcome = self.outcomes.get(match.candidate_id)
+        faulted = outcome is not None and outcome.verdict is Verdict.HARNESS_FAULT
+        return None if faulted else match.candidate_id
+
+    def apply(self, event: Event) -> None:
+        """Take a stored event in. Raises ReplayError where a fold doesn't come out as it was stored."""
+        match event:
+            case StepAsked():
+                self._ask(event)
+            case StepEvaluated():
+                del self.waiting[event.step_number]
+                self._arrived[event.step_number] = event.outcome
+            case StepFolded():
+                self._fold_again(event)
+            case FinalMeasured():
+                self._finish(event.outcome)
+            case TimeSpent():
+                self.spent = replace(self.spent, wall_s=self.spent.wall_s + event.wall_s)
+            case RunNoted():
+                self.noted.append(event)
+            case RunStopped():
+                self.faults = 0
+            case RunStarted():
+                pass
+
+    @property
+    def can_fold(self) -> bool:
+        """Whether the next step in the order of asking has its result."""
+        return self.folded < len(self.asked) and self.folded not in self.waiting
+
+    def fold(self) -> StepFolded:
+        """Fold the next step's result into the archive and the records; the event says what became of it."""
+        asked = self.asked[self.folded]
+        outcome = self._arrived.pop(self.folded, None)
+        parent_id = asked.step.parent_id
+        if outcome is not None:
+            self.outcomes[outcome.candidate_id] = outcome
+            self._count_faults(outcome)
+        status = self._archive.fold(asked.step, outcome)
+        attempt = attempt_of(
+            step=asked.step,
+            accepted=status is not AddStatus.NOT_ADDED,
+            question=asked.question,
+            answer=asked.answer,
+            header=asked.header,
+            rejected=asked.rejected,
+            outcome=outcome,
+            parent_outcome=self.outcomes.get(parent_id) if parent_id else None,
+            source=asked.candidate.source if asked.candidate else None,
+            parent_source=self.candidate(parent_id).source if parent_id else None,
+        )
+        self._folds.append((asked.step, outcome, attempt))
+        self.attempts[asked.step.island].append(attempt)
+        if attempt.candidate_id is not None:
+            self.makers.setdefault(attempt.candidate_id, attempt)
+        self.records = self.records.plus(attempt)
+        self.folded += 1
+        return StepFolded(
+            step_number=asked.step.number,
+            status=self._word(asked, status),
+            accepted=attempt.accepted,
+            best_id=self.best.candidate_id if self.best else None,
+        )
+
+    def _fold_again(self, stored: StepFolded) -> None:
+        again = self.fold() if self.can_fold else None
+        if again != stored:
+            found = "without a result" if again is None else again.status
+            raise ReplayError(
+                f"step {stored.step_number} was stored as {stored.status} and replays {found}: the rules have changed since. "
+                "Resume with the version of askevolve that wrote the run, or start a new one from its best kernel"
+            )
+
+    def _ask(self, asked: StepAsked) -> None:
+        self.asked.append(asked)
+        if asked.step.parent_id is not None:
+            self._from[asked.step.parent_id].append(asked)
+        if asked.question is not None:
+            self.layers[asked.step.island].append(asked.question.layer)
+        if asked.candidate is None:
+            self.barren += 1
+            return
+        self.barren = 0
+        self.known.add(asked.candidate)
+        self.spent = replace(self.spent, candidates=self.spent.candidates + 1)
+        self.waiting[asked.step.number] = Request(candidate=asked.candidate, incumbent_low=self.best.score if self.best else None)
+
+    def _count_faults(self, outcome: Outcome) -> None:
+        if outcome.verdict is Verdict.HARNESS_FAULT:
+            self.faults += 1
+            self.spent = replace(self.spent, candidates=self.spent.candidates - 1)
+        else:
+            self.faults = 0
+
+    def _finish(self, outcome: Outcome) -> None:
+        """Take a final in; a candidate that it refutes leaves the archive, which is built again without it."""
+        self.finals[outcome.candidate_id] = outcome
+        if outcome.verdict in NOT_REFUTED:
+            return
+        self.quarantined.add(outcome.candidate_id)
+        self._archive = self._empty_archive()
+        for step, found, _ in self._folds:
+            self._archive.fold(step, None if found is not None and found.candidate_id in self.quarantined else found)
+
+    def _empty_archive(self) -> IslandArchive:
+        return IslandArchive(scenarios=len(self.card.scenarios), islands=self._rules.islands, capacity=self._rules.capacity)
+
+    @staticmethod
+    def _word(asked: StepAsked, status: AddStatus) -> str:
+        """The archive's word, or why a step had nothing to give it."""
+        if asked.rejected is not None:
+            return "rejected"
+        return "duplicate" if asked.candidate is None else status.word

@@ -1,0 +1,61 @@
+"""Why a run stops, and who may ask it to."""
+
+import signal
+import threading
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from results.folder import clear_stop, stop_requested
+
+
+class StopReason(StrEnum):
+    """Why a driver stopped."""
+
+    GOAL = "goal"
+    CANDIDATES = "candidates"
+    HOURS = "hours"
+    EXHAUSTED = "exhausted"
+    """So many steps in a row brought no new candidate, or no seed is right."""
+    REQUESTED = "requested"
+    WAITING = "waiting"
+    """Nothing is left to do until an answer comes."""
+    FAULTS = "faults"
+    """Several evaluations in a row ended in faults of the harness."""
+
+
+GOES_ON = frozenset({StopReason.REQUESTED, StopReason.WAITING, StopReason.FAULTS})
+"""Reasons after which `resume` goes on where it stopped; after the others the run is finished."""
+
+
+class StopRequest:
+    """True once somebody asked the run to stop: SIGTERM, ctrl-C, or the STOP file in its folder.
+
+    As a context manager it listens to signals (in the main thread only; elsewhere the file alone counts) and forgets an old
+    STOP file. A second signal raises KeyboardInterrupt.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._signalled = False
+        self._before: dict[int, Any] = {}
+
+    def __bool__(self) -> bool:
+        return self._signalled or stop_requested(self._folder)
+
+    def __enter__(self) -> Self:
+        clear_stop(self._folder)
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        clear_stop(self._folder)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._signalled:
+            raise KeyboardInterrupt
+        self._signalled = True

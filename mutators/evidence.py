@@ -1,0 +1,122 @@
+"""Facts from attempts: the step that made a parent, the last attempt from it, and its island's recent history."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from evaluator.task_card import TaskCard
+from mutators.attempts import Attempt, Change
+from mutators.moments import attempts_since_improvement, is_slower, last_from, made_by, readded
+from mutators.question import FactValue
+from mutators.records import gain_of
+
+MAX_MESSAGE_CHARS = 200
+
+_ELEMENT = re.compile(r"element \[([\d, ]+)\] is ([^\s,;]+), expected ([^\s,;:]+)")
+_COUNT = re.compile(r"(\d+) of (\d+) elements")
+_AXES: Mapping[str, str] = {"b": "wrong_batch", "sq": "wrong_row", "h": "wrong_head", "d": "wrong_col"}
+
+
+def island_facts(history: Sequence[Attempt], parent_id: str) -> dict[str, FactValue]:
+    """Counts over the island's attempts and over this parent's children."""
+    attempts = [attempt for attempt in history if attempt.parent_id is not None]
+    children = [attempt for attempt in attempts if attempt.parent_id == parent_id]
+    facts: dict[str, FactValue] = {
+        "attempts": len(attempts),
+        "attempts_since_improvement": attempts_since_improvement(history),
+        "children": len(children),
+        "children_slower": sum(is_slower(child) for child in children),
+    }
+    layers = [attempt.layer for attempt in attempts if attempt.layer is not None]
+    if layers:
+        facts["last_layer"] = layers[-1].value
+        facts["same_layer_streak"] = next(
+            (count for count, layer in enumerate(reversed(layers)) if layer is not layers[-1]), len(layers)
+        )
+    paid = max(attempts, key=lambda attempt: (gain_of(attempt), attempt.number), default=None)
+    if paid is not None and paid.layer is not None and gain_of(paid) > 0:
+        facts["best_step_layer"] = paid.layer.value
+        facts["best_step_pct"] = 100 * math.expm1(gain_of(paid))
+    return facts
+
+
+def step_facts(history: Sequence[Attempt], parent_id: str, change: Change | None) -> dict[str, FactValue]:
+    """How the parent itself compares with the candidate it was made from."""
+    if change is None:
+        return {}
+    facts: dict[str, FactValue] = {
+        "gain_pct": _pct(change.ratio),
+        "gain_scenario": change.best_scenario,
+        "gain_scenario_pct": _pct(change.best_ratio),
+    }
+    if change.scenarios > 1:
+        facts |= {"rest_gain_pct": _pct(change.rest_ratio), "rest_count": change.scenarios - 1}
+        facts |= {"lost_scenario": change.worst_scenario, "lost_scenario_pct": -_pct(change.worst_ratio)}
+    made = made_by(history, parent_id)
+    expected = _expected(made) if made is not None else None
+    if expected is not None:
+        facts["gain_expected_pct"] = _pct(expected)
+    return facts
+
+
+def last_facts(history: Sequence[Attempt], parent_id: str, card: TaskCard) -> dict[str, FactValue]:
+    """What the last attempt from this parent showed: its prediction, its failure, lines it brought back."""
+    last = last_from(history, parent_id)
+    if last is None:
+        return {}
+    facts: dict[str, FactValue] = {"last_verdict": last.verdict, "last_lines": len(last.added)}
+    if last.change is not None:
+        facts |= {"actual_pct": _pct(last.change.ratio), "last_slow_scenario": last.change.worst_scenario}
+        facts |= {"last_slow_pct": -_pct(last.change.worst_ratio), "last_fast_scenario": last.change.best_scenario}
+        facts["last_fast_pct"] = _pct(last.change.best_ratio)
+    expected = _expected(last)
+    if expected is not None:
+        facts["predicted_pct"] = _pct(expected)
+    facts |= _failure_facts(last, card)
+    again = readded(last, history)
+    if again is not None:
+        facts |= {"readded_pct": 100 * again.share, "earlier_attempt": again.earlier.number}
+        facts["earlier_verdict"] = again.earlier.verdict
+    return facts
+
+
+def _failure_facts(attempt: Attempt, card: TaskCard) -> dict[str, FactValue]:
+    failure = attempt.failure
+    if failure is None:
+        return {}
+    facts: dict[str, FactValue] = {"failed_stage": failure.stage, "failure_message": _one_line(failure.message)}
+    if failure.scenario is not None:
+        facts["failed_scenario"] = failure.scenario
+        symbols = next((item.symbols for item in card.scenarios if item.name == failure.scenario), {})
+        facts |= {f"failed_{name}": symbols[name] for name in ("sq", "sk", "d") if name in symbols}
+    check = failure.check
+    if check is None:
+        return facts
+    facts |= {"wrong_tensor": check.tensor, "wrong_distribution": check.distribution}
+    if check.max_error is not None and check.max_allowed > 0:
+        facts["error_over_allowed"] = check.max_error / check.max_allowed
+    if count := _COUNT.search(check.message):
+        facts["wrong_pct"] = 100 * int(count[1]) / max(1, int(count[2]))
+    axes = next((tensor.axes for tensor in card.tensors if tensor.name == check.tensor), ())
+    if (place := _ELEMENT.search(check.message)) and axes:
+        facts |= {"wrong_got": place[2], "wrong_want": place[3]}
+        index = [int(part) for part in place[1].split(",")]
+        facts |= {_AXES[axis]: at for axis, at in zip(axes, index, strict=False) if axis in _AXES}
+    return facts
+
+
+def _expected(attempt: Attempt) -> float | None:
+    """The predicted ratio over everything: ``all``, else the geometric mean of the regions that were named."""
+    prediction = attempt.header.prediction if attempt.header else {}
+    if not prediction:
+        return None
+    return prediction.get("all") or math.exp(sum(math.log(ratio) for ratio in prediction.values()) / len(prediction))
+
+
+def _one_line(text: str) -> str:
+    """A message as one short line that can stand inside a question."""
+    return " ".join(text.replace("`", "'").split())[:MAX_MESSAGE_CHARS]
+
+
+def _pct(ratio: float) -> float:
+    return 100 * (ratio - 1)

@@ -1,0 +1,207 @@
+"""Everything that a question's slots and preconditions may name, worked out from what was measured.
+
+A fact that isn't known is absent, and a question that needs it is then never asked.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from evaluator.outcome import Outcome
+from evaluator.task_card import TaskCard
+from mutators.attempts import Attempt, change_of
+from mutators.evidence import island_facts, last_facts, step_facts
+from mutators.knob_roles import KEY_TILE, QUERY_TILE, tile_of
+from mutators.measured import contrast_facts, focus_facts, focus_of, timings_of, whole_facts
+from mutators.question import FactValue
+from mutators.shapes import shape_facts
+from population.candidate import Knob
+
+FACTS: Mapping[str, str] = {
+    # the device
+    "device": "name of the device",
+    "arch": "its architecture",
+    "cores": "cores that run tasks, or multiprocessors",
+    "sm_count": "multiprocessors (GPU only)",
+    "peak_tflops": "arithmetic peak, TFLOP/s",
+    "peak_gbs": "memory bandwidth, GB/s",
+    # the parent over all its scenarios
+    "scenario_count": "scenarios that were timed",
+    "peer": "the opponent of the race",
+    "ratio": "geometric mean of opponent time / own time",
+    "worst_scenario": "scenario with the lowest ratio",
+    "worst_ratio": "its ratio",
+    "best_scenario": "scenario with the highest ratio",
+    "best_ratio": "its ratio",
+    "spread": "best ratio / worst ratio",
+    "worst_is_small": "whether the worst scenario is among the third with the least work",
+    "small_scenario": "scenario with the least work",
+    "small_roofline_pct": "its percentage of the physical bound",
+    "small_us": "its time, us",
+    "large_scenario": "scenario with the most work",
+    "large_roofline_pct": "its percentage of the physical bound",
+    "noise_pct": "half-width of the baseline's race against itself, %",
+    # pairs of scenarios that differ in one respect
+    "causal_scenario": "a causal scenario with an unmasked twin",
+    "causal_time_pct": "its time in % of the twin's",
+    "causal_work_pct": "its physical bound in % of the twin's",
+    "narrow_scenario": "a scenario with a small head dim that has a wide twin",
+    "narrow_roofline_pct": "its percentage of the physical bound",
+    "wide_scenario": "the twin with the large head dim",
+    "wide_roofline_pct": "its percentage of the physical bound",
+    "short_scenario": "a short scenario that has a long twin",
+    "long_scenario": "the long twin",
+    "length_time_ratio": "time of the long twin / time of the short one",
+    "length_work_ratio": "physical bound of the long twin / that of the short one",
+    # the scenario in focus: the half farthest from its bound, taken in turns
+    "scenario": "name of the scenario in focus",
+    "scenario_ratio": "opponent time / own time there",
+    "time_us": "own time there, us",
+    "peer_us": "opponent time there, us",
+    "bound": "which bound rules there: arithmetic or memory traffic",
+    "bound_us": "that bound, us",
+    "roofline_pct": "bound / time, %",
+    "headroom": "time / bound",
+    "b": "batch size there",
+    "sq": "query length there",
+    "sk": "key length there",
+    "h": "query heads there",
+    "hkv": "key heads there",
+    "d": "head dim there",
+    "causal": "1 with a causal mask, else 0",
+    "window": "sliding window, 0 without one",
+    "dtype": "element type there",
+    "group": "query heads per key head there",
+    "gflop": "arithmetic that the exact mask leaves there, GFLOP",
+    "tflops": "that arithmetic over the time, TFLOP/s",
+    "exps": "exponentials that the exact mask leaves there",
+    "exps_per_us": "those over the time, per us",
+    "flop_per_exp": "FLOP of both products per exponential (4 d)",
+    "flop_per_byte": "FLOP per byte if every tensor crosses memory once",
+    "masked_pct": "share of the sq x sk rectangle that the mask removes, %",
+    "kv_kib": "K and V of one head, KiB",
+    "query_tile": "query rows of a tile, from the knob of that role",
+    "key_tile": "keys of a tile, from the knob of that role",
+    "q_tiles": "query tiles of one head",
+    "kv_tiles": "key tiles of one head",
+    "last_key_tile": "keys in the last key tile",
+    "tasks": "independent blocks or tasks of the grid",
+    "tasks_per_core": "tasks / cores",
+    "tile_waste_pct": "share of the scores in visited tiles that the mask or the edge throws away, %",
+    "score_tile_kib": "one tile of scores in float32, KiB",
+    "kv_tile_kib": "one tile of K and V, KiB",
+    # knobs
+    "knobs": "the declared knobs with their values",
+    "knob_count": "how many knobs are declared",
+    # the compiled parent
+    "registers": "registers a thread",
+    "spill_bytes": "bytes of register spills",
+    "shared_bytes": "shared memory of a block, bytes",
+    "wgmma_serialized": "whether the compiler says that it serialised wgmma",
+    "uses_wgmma": "whether the code holds warp-group matrix instructions",
+    "uses_mma": "whether the code holds warp matrix instructions",
+    "uses_tma": "whether the code holds tensor-map copies",
+    "uses_cp_async": "whether the code holds asynchronous copies",
+    "hgmma_count": "warp-group matrix instructions in the code",
+    # the step that made the parent
+    "gain_pct": "how much faster it was than its own parent, %",
+    "gain_expected_pct": "what its author expected, %",
+    "gain_scenario": "where it gained most",
+    "gain_scenario_pct": "how much there, %",
+    "rest_gain_pct": "gain over the other scenarios, %",
+    "rest_count": "how many others there are",
+    "lost_scenario": "where it gained least or lost",
+    "lost_scenario_pct": "how much slower there, % (negative: faster)",
+    # attempts on the island and on this parent
+    "attempts": "attempts on the island",
+    "attempts_since_improvement": "attempts on the island since the last accepted improvement",
+    "last_layer": "layer of the last question on the island",
+    "same_layer_streak": "how many questions in a row were about that layer",
+    "best_step_layer": "layer of the question that gave the largest verified step",
+    "best_step_pct": "that step, %",
+    "children": "attempts from this parent",
+    "children_slower": "those that came out right and slower",
+    # the last attempt from this parent
+    "last_verdict": "its verdict or rejection",
+    "last_lines": "source lines that it brought",
+    "predicted_pct": "the gain that it predicted, %",
+    "actual_pct": "the gain that was measured, % (negative: slower)",
+    "last_slow_scenario": "where it did worst",
+    "last_slow_pct": "how much slower there, % (negative: faster)",
+    "last_fast_scenario": "where it did best",
+    "last_fast_pct": "how much faster there, %",
+    "failed_stage": "stage of the harness that it left at",
+    "failure_message": "the harness's message, one line",
+    "failed_scenario": "scenario that showed the failure",
+    "failed_sq": "query length of that scenario",
+    "failed_sk": "key length of that scenario",
+    "failed_d": "head dim of that scenario",
+    "wrong_tensor": "output tensor that was wrong",
+    "wrong_distribution": "input distribution that showed it",
+    "wrong_pct": "share of wrong elements, %",
+    "wrong_batch": "batch index of the worst wrong element",
+    "wrong_row": "its query row",
+    "wrong_head": "its head",
+    "wrong_col": "its column",
+    "wrong_got": "its value",
+    "wrong_want": "the reference's value",
+    "error_over_allowed": "largest error / allowed error",
+    "readded_pct": "share of added lines that had been deleted earlier in the lineage, %",
+    "earlier_attempt": "attempt that deleted most of them",
+    "earlier_verdict": "that attempt's verdict",
+}
+"""Name -> meaning and unit. The linter refuses a slot or a precondition that names anything else."""
+
+
+def facts_of(
+    *,
+    card: TaskCard,
+    parent_id: str,
+    outcome: Outcome,
+    knobs: Sequence[Knob],
+    grandparent: Outcome | None,
+    history: Sequence[Attempt],
+) -> Mapping[str, FactValue]:
+    """All facts about a parent: its ``outcome``, that of the candidate it came from, and its island's attempts, oldest first.
+
+    Compiler facts of the outcome are passed on under their own names; a value that isn't finite is left out.
+    """
+    timings = timings_of(outcome)
+    facts = whole_facts(outcome, timings) | contrast_facts(card, timings)
+    focus = focus_of(timings, len(history))
+    if focus is not None:
+        facts |= focus_facts(focus)
+        facts |= _scenario_facts(card, focus.scenario, knobs)
+        _derive(facts)
+    if knobs:
+        facts["knobs"] = ", ".join(f"{knob.name} = {knob.value}" for knob in knobs)
+        facts["knob_count"] = len(knobs)
+    facts |= island_facts(history, parent_id)
+    facts |= step_facts(history, parent_id, change_of(outcome, grandparent))
+    facts |= last_facts(history, parent_id, card)
+    return {name: value for name, value in facts.items() if not isinstance(value, float) or math.isfinite(value)}
+
+
+def _scenario_facts(card: TaskCard, name: str, knobs: Sequence[Knob]) -> dict[str, FactValue]:
+    scenario = next((scenario for scenario in card.scenarios if scenario.name == name), None)
+    if scenario is None:
+        return {}
+    symbols = scenario.symbols
+    query_tile, key_tile = tile_of(knobs, QUERY_TILE, symbols), tile_of(knobs, KEY_TILE, symbols)
+    facts: dict[str, FactValue] = dict(symbols)
+    facts.update(shape_facts(symbols, query_tile, key_tile))
+    if query_tile:
+        facts["query_tile"] = query_tile
+    if key_tile:
+        facts["key_tile"] = key_tile
+    return facts
+
+
+def _derive(facts: dict[str, FactValue]) -> None:
+    """Facts that need two of the others."""
+    tasks, cores, gflop, time_us, exps = (facts.get(name) for name in ("tasks", "cores", "gflop", "time_us", "exps"))
+    if isinstance(tasks, int) and isinstance(cores, int) and cores > 0:
+        facts["tasks_per_core"] = tasks / cores
+    if isinstance(gflop, float) and isinstance(time_us, int | float) and time_us > 0:
+        facts["tflops"] = gflop * 1e3 / time_us
+    if isinstance(exps, int) and isinstance(time_us, int | float) and time_us > 0:
+        facts["exps_per_us"] = exps / time_us
