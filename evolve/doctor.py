@@ -106,9 +106,10 @@ def _packages() -> Iterator[Finding]:
 
 
 def _nvrtc() -> Iterator[Finding]:
+    from evaluator.cuda.nvrtc import compile_cuda
+
     from evaluator.backend import Build
     from evaluator.cache import BuildCache
-    from evaluator.cuda.nvrtc import compile_cuda
     from evaluator.plan.resolved import Resolved
 
     nothing = Resolved(
@@ -163,7 +164,9 @@ def _keys() -> Iterator[Finding]:
     yield Finding(
         name="model key",
         state=State.OK,
-        detail="OPENAI_API_KEY is set (its value is never shown)" if present else "none set; the embedded knobs answerer needs none",
+        detail="OPENAI_API_KEY is set (its value is never shown)"
+        if present
+        else "none set; the embedded knobs answerer needs none",
     )
 
 

@@ -12,9 +12,7 @@ Id = Annotated[str, typer.Argument(help="A candidate's id or its first digits; '
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
-def list_runs(
-    root: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: Json = False
-) -> None:
+def list_runs(root: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: Json = False) -> None:
     """List the runs in a folder."""
     from results.errors import RunError
     from results.folder import runs_in
@@ -160,7 +158,9 @@ def resolved(reader: Any, wanted: str) -> str:
         return str(reader.full_id(wanted))
     best = reader.best()
     if best is None:
-        raise CommandError("this run has no best candidate yet; `askevolve status RUN` says where its steps ended", Exit.NOT_BEATEN)
+        raise CommandError(
+            "this run has no best candidate yet; `askevolve status RUN` says where its steps ended", Exit.NOT_BEATEN
+        )
     return str(best.id)
 
 

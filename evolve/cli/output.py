@@ -74,7 +74,9 @@ def reported(debug: bool, translate: Callable[[Exception], CommandError | None])
 
             traceback.print_exc()
         if known is None:
-            say(f"askevolve: unexpected {type(error).__name__}: {error}\nThis is a fault of askevolve; the traceback above helps.")
+            say(
+                f"askevolve: unexpected {type(error).__name__}: {error}\nThis is a fault of askevolve; the traceback above helps."
+            )
             raise SystemExit(Exit.UNEXPECTED) from error
         say(f"askevolve: {known}")
         raise SystemExit(known.code) from error

@@ -75,6 +75,7 @@ def init(
 def _drafted(source: Path, folder: Path, task: str) -> tuple[Path, str]:
     """Write the kernel with a drafted plan into the folder; its path and language."""
     from evaluator.draft import draft
+
     from evaluator.task import load_task
     from population.candidate import Language
 

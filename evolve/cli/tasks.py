@@ -51,13 +51,16 @@ def check(
     from dataclasses import asdict
 
     from evaluator.admission import admit
+
     from evaluator.task import load_task
     from results.terminal import table
 
     chosen = load_task(task)
     admission = admit(chosen, scenarios or chosen.sets()[0], backend)
     if as_json:
-        print_json({"task": chosen.name, "hash": chosen.hash, "passed": admission.passed, "rows": [asdict(r) for r in admission.rows]})
+        print_json(
+            {"task": chosen.name, "hash": chosen.hash, "passed": admission.passed, "rows": [asdict(r) for r in admission.rows]}
+        )
     else:
         write(table(("scenario", "inputs", "answer", "must", "", "detail"),
                     ((r.scenario, r.distribution, r.answer, r.must, "ok" if r.ok else "NOT OK", r.detail)
