@@ -207,9 +207,7 @@ class BaselineSide:
         return self._dead
 
 
-def start_baseline(
-    pool: BaselinePool, folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int
-) -> BaselineSide | Fault:
+def start_baseline(pool: BaselinePool, folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int) -> BaselineSide | Fault:
     """A side with fresh buffers on a warm process."""
     plain = replace(resolved, workspaces=())
     folder = folder.resolve()

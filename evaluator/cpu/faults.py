@@ -83,9 +83,7 @@ def explain_record(data: bytes, layout: Layout, resolved: Resolved) -> Fault:
         text = f"{where} changed the floating-point control state (MXCSR {record.detail:#06x}); leave rounding and flush modes alone."
         return fault(Verdict.SANDBOX, text, resolved)
     if record.kind != SIGNAL:
-        text = (
-            f"The process reported out of turn (kind {record.kind}); a kernel has nothing to report, remove what writes to pipes."
-        )
+        text = f"The process reported out of turn (kind {record.kind}); a kernel has nothing to report, remove what writes to pipes."
         return fault(Verdict.SANDBOX, text, resolved)
     if record.signal == signal.SIGSYS:
         text = f"{where} made system call {record.detail}; a kernel may make none, it computes from its arguments only."

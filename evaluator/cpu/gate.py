@@ -24,11 +24,9 @@ from evaluator.sandbox import Limits, run_sandboxed, toolchain_paths
 MOST_LIBRARY_BYTES = 32 << 20
 MOST_LAUNCHES, MOST_NAME_CHARACTERS, MOST_TASKS = 64, 255, 1 << 32
 ALLOWED_LIBRARIES = frozenset({"libm.so.6", "libmvec.so.1", "libc.so.6"})
-ALLOWED_SYMBOLS = frozenset(["expf", "exp2f", "logf", "fmaxf", "fminf", "sqrtf", "memcpy", "memset", "memmove"])
+ALLOWED_SYMBOLS = frozenset("expf exp2f logf fmaxf fminf sqrtf memcpy memset memmove".split())
 VECTOR_FORM = re.compile(r"_ZGV[bcde][NM]\d+v+_(expf|exp2f|logf)(@.*)?")
-START_TAGS = frozenset(
-    ["DT_INIT", "DT_INIT_ARRAY", "DT_PREINIT_ARRAY", "DT_FINI", "DT_FINI_ARRAY", "DT_TEXTREL", "DT_AUDIT", "DT_FILTER"]
-)
+START_TAGS = frozenset("DT_INIT DT_INIT_ARRAY DT_PREINIT_ARRAY DT_FINI DT_FINI_ARRAY DT_TEXTREL DT_AUDIT DT_FILTER".split())
 WRITE, EXECUTE = 2, 1
 SHF_WRITE, SHF_ALLOC, SHF_EXECUTE, SHF_TLS = 1, 2, 4, 0x400
 INDIRECT_FUNCTION = ("STT_GNU_IFUNC", "STT_LOOS")
@@ -53,9 +51,7 @@ def gate(build: Build, resolved: Resolved) -> Fault | None:
     try:
         _check_plan(resolved)
         if build.path.stat().st_size > MOST_LIBRARY_BYTES:
-            raise _Refusal(
-                f"The library has {build.path.stat().st_size >> 20} MiB; at most {MOST_LIBRARY_BYTES >> 20} are allowed."
-            )
+            raise _Refusal(f"The library has {build.path.stat().st_size >> 20} MiB; at most {MOST_LIBRARY_BYTES >> 20} are allowed.")
         with build.path.open("rb") as file:
             elf = ELFFile(file)
             _check_dynamic(elf)
@@ -145,9 +141,7 @@ def _check_relocations(elf: ELFFile, protected: list[range]) -> None:
         for relocation in section.iter_relocations():
             kind = relocation["r_info_type"]
             if kind in REFUSED_RELOCATIONS:
-                raise _Refusal(
-                    f"The library has a relocation of kind {REFUSED_RELOCATIONS[kind]}: no IFUNC, no thread-local data."
-                )
+                raise _Refusal(f"The library has a relocation of kind {REFUSED_RELOCATIONS[kind]}: no IFUNC, no thread-local data.")
             if not any(relocation["r_offset"] in area for area in protected):
                 raise _Refusal("The library has a relocation outside its read-only data; remove .reloc directives.")
 
@@ -174,7 +168,9 @@ def _check_symbols(elf: ELFFile, resolved: Resolved) -> None:
     if any(symbol["st_info"]["type"] in INDIRECT_FUNCTION for symbol in symbols):
         raise _Refusal("The library has an indirect function (IFUNC), which runs while loading. Use a template or #if instead.")
     unknown = sorted(
-        symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name and not _allowed(symbol.name)
+        symbol.name
+        for symbol in symbols
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name and not _allowed(symbol.name)
     )
     if unknown:
         raise _Refusal(
@@ -185,9 +181,7 @@ def _check_symbols(elf: ELFFile, resolved: Resolved) -> None:
     exported = {
         symbol.name
         for symbol in symbols
-        if symbol["st_shndx"] != "SHN_UNDEF"
-        and symbol["st_info"]["type"] == "STT_FUNC"
-        and symbol["st_info"]["bind"] != "STB_LOCAL"
+        if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_info"]["bind"] != "STB_LOCAL"
     }
     for launch in resolved.launches:
         if launch.kernel not in exported:

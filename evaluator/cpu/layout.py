@@ -201,7 +201,9 @@ def make_layout(resolved: Resolved, memory: Memory, slots: int, cores: Sequence[
         *(LAUNCH.pack(launch.kernel.encode(), _tasks(launch)) for launch in resolved.launches),
         struct.pack(f"<{len(constants.arrays)}Q", *constants.arrays),
     ]
-    return Layout(regions=(*buffers, *constants.regions, *stacks), configuration=b"".join(parts), constants_fd=constants_fd)
+    return Layout(
+        regions=(*buffers, *constants.regions, *stacks), configuration=b"".join(parts), constants_fd=constants_fd
+    )
 
 
 def _tasks(launch: ResolvedLaunch) -> int:

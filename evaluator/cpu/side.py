@@ -140,13 +140,7 @@ class CandidateSide:
 
 
 def start_candidate(
-    program: Program,
-    slots: int,
-    *,
-    host: Path,
-    cores: Sequence[int],
-    clock_ns: Clock,
-    on_spawner: Callable[[Callable[[], Child]], Child],
+    program: Program, slots: int, *, host: Path, cores: Sequence[int], clock_ns: Clock, on_spawner: Callable[[Callable[[], Child]], Child]
 ) -> CandidateSide | Fault:
     """Start, map, load and seal; ``on_spawner`` runs a function in the thread that owns children."""
     memory = Memory(program.resolved, slots)
@@ -159,7 +153,9 @@ def start_candidate(
         return (str(host), str(configuration), str(command), str(record), str(os.getpid()), str(program.build.path))
 
     try:
-        child = on_spawner(lambda: spawn(argv, keep_fds=keep, environment={}, record_bytes=RECORD.size, clock_ns=clock_ns))
+        child = on_spawner(
+            lambda: spawn(argv, keep_fds=keep, environment={}, record_bytes=RECORD.size, clock_ns=clock_ns)
+        )
     except OSError as error:
         memory.close()
         text = f"The candidate's process could not be started: {error}"
