@@ -138,10 +138,10 @@ def _gpu() -> Iterator[Finding]:
 def _baselines() -> Iterator[Finding]:
     from evaluator.task import load_baselines, load_task
 
-    for name, baseline in load_baselines(load_task("attention_forward").folder).items():
+    for baseline in load_baselines(load_task("attention_forward").folder):
         reason = baseline.available()
         yield Finding(
-            name=f"baseline {name}",
+            name=f"baseline {baseline.name}",
             state=State.OK if reason is None else State.LIMITED,
             detail=baseline.version() if reason is None else reason,
         )

@@ -10,7 +10,7 @@ from evaluator.settings import full_settings, quick_settings
 from evaluator.task import Task, load_task
 from evolve.api import stored_config
 from evolve.config import ConfigError
-from evolve.parts import EvaluatorSpec, assemble
+from evolve.parts import EvaluatorSpec, assemble, spare_cores
 from evolve.state import State
 from population.candidate import Candidate
 from results.events import FinalMeasured
@@ -28,7 +28,7 @@ def evaluate(candidate: Candidate, task_name: str, scenarios: str | None, *, eff
         backend="cpu",
         seed=0,
         settings=quick_settings() if quick else full_settings(),
-        threads=0,
+        threads=spare_cores(),
     )
     evaluator = spec()
     try:

@@ -13,6 +13,7 @@ app = typer.Typer(
     name="askevolve",
     help="Evolve attention kernels by asking questions: launch a search, inspect it, hand over what it found.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
     "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a kernel or task was refuted, 130 interrupted twice.",

@@ -8,7 +8,7 @@ import typer
 from evolve.cli.inspecting import Json
 from evolve.cli.output import CommandError, Exit, print_json, say, write
 
-app = typer.Typer(help="List tasks, check one, or start a new one.", no_args_is_help=True)
+app = typer.Typer(help="List tasks, check one, or start a new one.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
@@ -31,7 +31,7 @@ def list_tasks(
     chosen = load_task(task)
     sets = {name: len(chosen.card(name).scenarios) for name in chosen.sets()}
     seeds = {language.value: list(chosen.seeds(language)) for language in Language}
-    baselines = {name: baseline.available() for name, baseline in load_baselines(chosen.folder).items()}
+    baselines = {baseline.name: baseline.available() for baseline in load_baselines(chosen.folder)}
     if as_json:
         print_json({"name": chosen.name, "hash": chosen.hash, "sets": sets, "seeds": seeds, "baselines": baselines})
         return
