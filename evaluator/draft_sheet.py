@@ -163,8 +163,8 @@ class Sheet:
 
     def tensor_map(self, parameter: Parameter, rest: list[TensorSpec]) -> str:
         """A new tensor map over the tensor that the parameter's name mentions, or the next unused one."""
-        words = parameter.name.lower().split("_")
-        mentioned = [tensor for tensor in self.card.tensors if tensor.name in words]
+        words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", parameter.name)
+        mentioned = [tensor for word in words if (tensor := self.tensor_called(word)) is not None]
         tensor = (mentioned or rest or list(self.card.tensors))[0]
         if tensor in rest:
             rest.remove(tensor)

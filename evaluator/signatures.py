@@ -76,14 +76,15 @@ def kernels(source: str) -> tuple[Function, ...]:
 
 
 def cpu_functions(source: str) -> tuple[Function, ...]:
-    """The functions of a C++ source that return nothing and have a body: those with ``extern "C"``, or else the last one."""
+    """The C++ functions with parameters and a body that return nothing: those with ``extern "C"``, or else the last one."""
     text = blanked(source)
     found: dict[str, Function] = {}
     for called in islice(_FUNCTION.finditer(text), MAX_FUNCTIONS):
         after = text[_closing(text, called.end()) :].lstrip()
         if after.startswith("{") and called[1] not in _NOT_NAMES:
             function = _function(text, _start(text, called.start()), called)
-            found.setdefault(function.name, function)
+            if function.parameters:
+                found.setdefault(function.name, function)
     exported = tuple(function for function in found.values() if function.extern_c)
     return exported or tuple(found.values())[-1:]
 

@@ -1,7 +1,7 @@
 """A drafted plan reads, names what it could recognise, and says what a person must still do."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.draft import Draft, draft
@@ -108,6 +108,18 @@ def test_a_source_with_a_plan_comes_back_unchanged() -> None:
     )
 
 
+@pytest.mark.parametrize(("name", "tensor"), [("tmO", "out"), ("k_map", "k"), ("mapLse", "lse"), ("other", "q")])
+def test_tensor_maps_are_recognised_by_a_word_of_their_name(name: str, tensor: str) -> None:
+    source = f'extern "C" __global__ void f(const __grid_constant__ TMap {name}) {{}}'
+    (spec,) = plan_of(draft(source, Language.CUDA, CARD), Language.CUDA).tensor_maps.values()
+    assert spec.tensor == tensor
+
+
+def test_functions_without_parameters_are_no_launches() -> None:
+    source = 'extern "C" void set_up() {}\nextern "C" void f(long task, void* const* args) { float* out = (float*)args[0]; }'
+    assert [launch.kernel for launch in plan_of(draft(source, Language.CPP, CARD), Language.CPP).launches] == ["f"]
+
+
 WORDS = st.sampled_from(
     ["q", "K", "v_ptr", "o", "lse", "__x", "int", "sq", "n", "scale", "h", "x_1", "dtype", "sm_count", "block", "_A", "tmp"]
 )
@@ -127,6 +139,7 @@ TYPES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(
     language=st.sampled_from(Language),
     name=WORDS,
@@ -141,6 +154,7 @@ def test_any_signature_gives_a_plan_that_reads(
     plan_of(draft(source, language, CARD), language)
 
 
+@settings(deadline=None)
 @given(text=st.text(st.sampled_from('ab_ 1(){}<>[];,*&="/\n#') | st.characters(codec="utf-8"), max_size=200))
 def test_any_text_gives_a_draft(text: str) -> None:
     for language in Language:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.expression import ExpressionError, Mode, UnknownNameError, Value, parse
@@ -133,6 +133,7 @@ TERMS = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(text=TERMS)
 def test_arithmetic_agrees_with_python(text: str) -> None:
     """Within 64 bits the value is Python's, comparisons and logic counted as 0 or 1."""
@@ -179,6 +180,7 @@ WORDS = (
 SOUP = st.lists(st.sampled_from(WORDS.split()), max_size=40).map(" ".join)
 
 
+@settings(deadline=None)
 @given(text=SOUP | st.text(max_size=60), mode=st.sampled_from(Mode))
 def test_any_text_gives_a_bounded_value_or_an_error_with_a_text(text: str, mode: Mode) -> None:
     found = outcome(text, mode, NAMES)

@@ -37,6 +37,7 @@ def judge(source: str) -> None:
             assert [one.scenario for one in found.resolved] == [one.name for one in found.scenarios]
 
 
+@settings(deadline=None)
 @given(source=st.text(max_size=300) | st.lists(PIECES, max_size=30).map("".join))
 def test_any_text(source: str) -> None:
     judge(source)
@@ -44,7 +45,7 @@ def test_any_text(source: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_the_example_with_a_piece_cut_out_replaced_or_doubled(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(PLAN)))
     end = data.draw(st.integers(start, min(start + 60, len(PLAN))))
@@ -55,6 +56,7 @@ def test_the_example_with_a_piece_cut_out_replaced_or_doubled(data: st.DataObjec
 NUMBERS = st.one_of(st.integers(-3, 300), st.sampled_from([1024, 65536, 2**31, 2**62, -(2**62)]))
 
 
+@settings(deadline=None)
 @given(values=st.lists(NUMBERS, min_size=8, max_size=8), language=st.sampled_from(Language))
 def test_resolved_sizes_keep_the_limits(values: list[int], language: Language) -> None:
     grid, y, block, cluster, shared, size, box, scalar = values

@@ -1,7 +1,7 @@
 """Tensor maps: order of axes, splitting, workspaces, and the driver's rules."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.outcome import Fault
@@ -102,6 +102,7 @@ clash = { dtype = "int32", shape = ["d0", "d"] }"""
     assert phrase in found
 
 
+@settings(deadline=None)
 @given(
     d=st.sampled_from([32, 64, 96, 128, 256]), inner=st.sampled_from([8, 16, 32, 64]), rows=st.integers(1, 256),
     h=st.integers(1, 12), sq=st.integers(1, 5000),
