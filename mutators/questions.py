@@ -5,9 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from evaluator.expression import ExpressionError, Mode, parse
-from mutators.attempts import Attempt
 from mutators.bank import Entry
-from mutators.moments import ancestry, first_makers
 from mutators.question import FactValue, Layer, Moment, Question
 from mutators.records import Record, Records
 from population.candidate import Language, hash_text
@@ -47,8 +45,8 @@ def choose(
     """The next question, its slots filled; the same for the same arguments and state of ``rng``.
 
     ``waiting`` are questions that people asked: the first goes first. ``recent_layers`` are the layers last asked about in
-    this lineage, oldest first (``layers_asked``). ``asked_ids`` are questions that this parent was asked already (``ids_asked``):
-    one of them comes again only where no other fits. LookupError where the bank holds no question at all that fits.
+    this lineage or island, oldest first. ``asked_ids`` are questions that this parent was asked already: one of them comes again
+    only where no other fits. LookupError where the bank holds no question at all that fits.
     """
     if waiting:
         return waiting[0]
@@ -62,17 +60,6 @@ def choose(
         if entries:
             return questions[_drawn(fresh or entries, records, recent_layers, rng).id]
     raise LookupError(f"the bank holds no question for a {moment.value} on {backend}; add one that needs no facts")
-
-
-def layers_asked(history: Sequence[Attempt], parent_id: str) -> tuple[Layer, ...]:
-    """Layers of the questions put to a parent and its ancestors, in the order of asking."""
-    line = {parent_id, *(attempt.parent_id for attempt in ancestry(first_makers(history), parent_id))}
-    return tuple(attempt.layer for attempt in history if attempt.parent_id in line and attempt.layer is not None)
-
-
-def ids_asked(history: Sequence[Attempt], parent_id: str) -> frozenset[str]:
-    """Ids of the questions that were put to a parent."""
-    return frozenset(attempt.question.id for attempt in history if attempt.parent_id == parent_id and attempt.question)
 
 
 def fits(entry: Entry, moment: Moment, facts: Mapping[str, FactValue], backend: str) -> bool:

@@ -140,7 +140,8 @@ def wrong_outcome() -> Outcome:
         max_allowed=0.001,
         rms_error=0.1,
         rms_allowed=0.001,
-        message="element [1, 7, 3, 5] is 0.5, expected 1: error 0.5, allowed 0.001; 128 of 512 elements are off by more",
+        message="out on one outlier key inputs: first wrong at b=1, sq=7, h=3, d=5: got 0.5, expected 1 (error allowed there 0.001);"
+        " 128 of 512 elements are wrong, within b 0..1, sq 0..127, h 3..3, d 0..63. Look at the mask.",
     )
     fault = Fault(
         verdict=Verdict.WRONG,

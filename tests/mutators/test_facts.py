@@ -109,6 +109,7 @@ def test_evidence_of_a_wrong_child() -> None:
     known = facts(history=[attempt(0, verdict="WRONG", failure=failure_of(wrong_outcome()))])
     assert (known["wrong_batch"], known["wrong_row"], known["wrong_head"], known["wrong_col"]) == (1, 7, 3, 5)
     assert (known["wrong_got"], known["wrong_want"], known["wrong_pct"]) == ("0.5", "1", 25.0)
+    assert known["wrong_where"] == "b 0..1, sq 0..127, h 3..3, d 0..63"
     assert known["error_over_allowed"] == pytest.approx(500)
     assert known["failure_message"] == "out is wrong in 'd64_s1024'. Look there."
     assert (known["failed_scenario"], known["failed_sq"], known["failed_stage"]) == ("d64_s1024", 1024, "check")
@@ -155,7 +156,7 @@ def test_a_question_needs_every_fact_that_it_names() -> None:
     bank = load_bank()
     known = facts(history=[attempt(0, verdict="WRONG", failure=failure_of(wrong_outcome()))])
     asked = {entry.id for entry in bank if fits(entry, Moment.FAILURE, known, "cpu")}
-    assert {"worst-wrong-element", "what-this-shape-breaks", "first-surprise"} <= asked
+    assert {"first-wrong-element", "what-this-shape-breaks", "first-surprise"} <= asked
     assert "what-the-message-contradicts" not in asked
     assert {entry.id for entry in bank if fits(entry, Moment.FAILURE, {}, "cpu")} == {"first-surprise"}
     gpu_only = {entry.id for entry in bank if fits(entry, Moment.STALL, known, "cuda")} - {

@@ -6,12 +6,13 @@ import pytest
 from evaluator.outcome import Verdict
 from mutators.bank import Entry, load_bank
 from mutators.question import Layer, Moment
-from mutators.questions import backend_of, choose, ids_asked, layers_asked, shown
+from mutators.questions import backend_of, choose, shown
 from mutators.records import Records, gain_of, records_of
 from population.candidate import Language
 from tests.mutators.factories import attempt, change, question
 
 NO_RECORDS = Records()
+BANK = load_bank()
 
 
 def entry(entry_id: str, layer: Layer, text: str = "Where does the time go?", **changes: object) -> Entry:
@@ -37,7 +38,7 @@ def test_figures_are_short(value: float | str, text: str) -> None:
 
 
 def test_same_state_same_question() -> None:
-    bank = load_bank()
+    bank = BANK
     facts = {"scenario": "s", "time_us": 2.0, "headroom": 3.0}
     runs = [
         [choose(bank, Moment.ROUTINE, facts, NO_RECORDS, (), "cpu", rng).id for _ in range(20)]
@@ -74,7 +75,7 @@ def test_an_empty_bank_says_what_is_missing() -> None:
 
 def test_people_go_first() -> None:
     human = question(entry_id="human", text="And if the input were all zeros?")
-    asked = choose(load_bank(), Moment.STALL, {}, NO_RECORDS, (), "cpu", np.random.default_rng(0), waiting=[human])
+    asked = choose(BANK, Moment.STALL, {}, NO_RECORDS, (), "cpu", np.random.default_rng(0), waiting=[human])
     assert asked is human
 
 
@@ -84,7 +85,7 @@ def test_on_a_stall_the_layer_changes_even_without_facts(backend: str, layer: La
     rng = np.random.default_rng(0)
     recent = (Layer.MEMORY, Layer.PLAN, layer)
     for _ in range(20):
-        assert choose(load_bank(), Moment.STALL, {}, NO_RECORDS, recent, backend, rng).layer not in recent
+        assert choose(BANK, Moment.STALL, {}, NO_RECORDS, recent, backend, rng).layer not in recent
 
 
 def test_a_question_is_not_put_twice_to_one_parent_while_others_fit() -> None:
@@ -104,18 +105,6 @@ def test_layers_that_were_not_visited_lately_come_up_more_often() -> None:
     recent = (Layer.MEMORY, *[Layer.PLAN] * 6)
     asked = [choose(bank, Moment.ROUTINE, {}, NO_RECORDS, recent, "cpu", rng).layer for _ in range(400)]
     assert asked.count(Layer.MEMORY) > 240
-
-
-def test_layers_and_ids_of_a_lineage() -> None:
-    history = [
-        attempt(0, parent=None, child="a", question=None),
-        attempt(1, parent="a", child="b", question=question(layer=Layer.PLAN)),
-        attempt(2, parent="a", child="c", question=question(layer=Layer.LAUNCH)),
-        attempt(3, parent="b", child="d", question=question(layer=Layer.MEMORY)),
-        attempt(4, parent="c", child="e", question=question(layer=Layer.NUMERICS)),
-    ]
-    assert layers_asked(history, "b") == (Layer.PLAN, Layer.LAUNCH, Layer.MEMORY)
-    assert ids_asked(history, "b") == {question(layer=Layer.MEMORY).id}
 
 
 def test_records_count_gain_and_cost() -> None:
