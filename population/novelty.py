@@ -62,9 +62,8 @@ def normal_form(source: str) -> str:
 
     Tokens are parted by one space, preprocessor lines by line ends; text, character and raw literals stay as they are.
     """
-    plan = PLAN.search(source)
     spliced = SPLICE.search(source) is not None
-    if LAYOUT_SEEN.search(source) or (spliced and ('R"' in source or (plan and SPLICE.search(plan[0])))):
+    if LAYOUT_SEEN.search(source) or (spliced and ('R"' in source or any(map(SPLICE.search, PLAN.findall(source))))):
         return source
     try:
         return " ".join(_pieces(SPLICE.sub("", source) if spliced else source))

@@ -1,7 +1,8 @@
 """Exact JSON of the frozen values that events are made of.
 
 Every finite value comes back equal and of the same type, arbitrary Unicode and lone surrogates included. Sequences inside
-untyped values (a configuration, the facts of a note) come back as lists, since JSON knows no other.
+untyped values (a configuration, the facts of a note) come back as lists, since JSON knows no other, and two surrogates that
+form a pair come back as the character they mean (sources don't pass through here in the store, so they are exact even then).
 """
 
 import dataclasses

@@ -47,6 +47,8 @@ def translated(folder: Path) -> Iterator[None]:
                 folder, f"Another program holds the run's store: {error}", "Close it (a database browser, say) and try again."
             ) from error
         raise damaged(folder, str(error)) from error
+    except UnicodeDecodeError as error:  # SQLite quotes names from the file in its messages
+        raise damaged(folder, str(error)) from error
     except OSError as error:
         raise RunUnwritable(
             folder, f"The run's folder can't be used: {error.strerror or error}", "Check its rights and the free disk space."
@@ -62,13 +64,13 @@ def damaged(folder: Path, detail: str) -> RunDamaged:
     )
 
 
-def connect_writer(folder: Path) -> sqlite3.Connection:
-    """A connection for the one writer, in WAL mode, with manual transactions.
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """A connection to a store's file for the one writer, in WAL mode, with manual transactions.
 
     ``synchronous = FULL`` waits for the disk at each commit: a result costs seconds of device time, a wait milliseconds,
     and budgets stay exact even when the machine loses power.
     """
-    db = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=WAIT_S)
+    db = sqlite3.connect(path, isolation_level=None, timeout=WAIT_S)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")

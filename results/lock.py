@@ -26,8 +26,7 @@ class WriterLock:
         except BaseException:
             os.close(self._file)
             raise
-        self._owner = os.getpid()
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self.release)
 
     def _acquire(self, folder: Path) -> None:
         for left in reversed(range(TRIES)):  # a reader that looks whether the run is live holds the lock for a moment
@@ -51,9 +50,6 @@ class WriterLock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-    def _forget(self) -> None:
-        self.release()
 
 
 def is_locked(folder: Path) -> bool:

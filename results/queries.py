@@ -42,7 +42,7 @@ SELECT s.number, s.id, s.asked_at, s.origin, s.island, s.parent_id, s.candidate_
 FROM steps s LEFT JOIN outcomes o ON o.step_number = s.number
 """
 
-STAGES = ("answer", *(stage.value for stage in Stage), "waiting")
+STAGES = {name: place for place, name in enumerate(("answer", *(stage.value for stage in Stage), "waiting"))}
 FUNNEL = """
 SELECT stage, word, COUNT(*) AS steps FROM (
     SELECT

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, get_args, get_type_hints
@@ -72,7 +73,7 @@ class Reader:
 
     def info(self) -> RunInfo:
         """The run at a glance."""
-        figures = self._rows(queries.INFO)[0]
+        figures = self._row(queries.INFO)
         started = self._event_at(1)
         if not isinstance(started, RunStarted):
             raise damaged(self.folder, "its first event is not the start of a run")
@@ -100,10 +101,8 @@ class Reader:
 
     def candidate(self, prefix: str) -> Candidate:
         """The candidate whose id begins with ``prefix``, with its source. Raises IdUnknown, IdAmbiguous."""
-        number = self._rows(
-            "SELECT asked_seq FROM candidates JOIN steps ON number = step_number WHERE candidates.id = ?", (self.full_id(prefix),)
-        )
-        event = self._event_at(number[0]["asked_seq"])
+        query = "SELECT asked_seq FROM candidates JOIN steps ON number = step_number WHERE candidates.id = ?"
+        event = self._event_at(self._row(query, (self.full_id(prefix),))["asked_seq"])
         if not isinstance(event, StepAsked) or event.candidate is None:
             raise damaged(self.folder, f"the source of {prefix} is missing")
         return event.candidate
@@ -155,7 +154,7 @@ class Reader:
     def funnel(self) -> tuple[FunnelRow, ...]:
         """Steps by where and how they ended, in the order of the stages, most frequent first within one."""
         rows = self._values(FunnelRow, queries.FUNNEL)
-        return tuple(sorted(rows, key=lambda row: (queries.STAGES.index(row.stage), -row.steps, row.word)))
+        return tuple(sorted(rows, key=lambda row: (queries.STAGES.get(row.stage, 0), -row.steps, row.word)))
 
     def questions(self) -> tuple[QuestionRow, ...]:
         """The record of each question of the bank, most asked first."""
@@ -166,8 +165,8 @@ class Reader:
         return self._values(QuestionRow, queries.questions("s.layer"))
 
     def _last(self, table: str, candidate_id: str) -> object:
-        rows = self._rows(f"SELECT MAX(seq) AS seq FROM {table} WHERE candidate_id = ?", (candidate_id,))
-        return self._event_at(rows[0]["seq"]) if rows[0]["seq"] is not None else None
+        seq = self._row(f"SELECT MAX(seq) AS seq FROM {table} WHERE candidate_id = ?", (candidate_id,))["seq"]
+        return None if seq is None else self._event_at(seq)
 
     def _event_at(self, seq: int) -> object:
         query = (
@@ -185,16 +184,28 @@ class Reader:
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
-    def _values(self, kind: type[R], query: str, values: Any = ()) -> tuple[R, ...]:
-        convert = {
-            name: option
-            for name, hint in get_type_hints(kind).items()
-            for option in (hint, *get_args(hint))
-            if isinstance(option, type) and (option is bool or option.__module__ == "population.candidate")
-        }
+    def _row(self, query: str, values: Any = ()) -> dict[str, Any]:
         rows = self._rows(query, values)
-        for row in rows:
-            for name, option in convert.items():
-                if row[name] is not None:
-                    row[name] = option(row[name])
-        return tuple(kind(**row) for row in rows)
+        if not rows:
+            raise damaged(self.folder, "a row is missing in its tables")
+        return rows[0]
+
+    def _values(self, kind: type[R], query: str, values: Any = ()) -> tuple[R, ...]:
+        convert = {name: option for name, hint in get_type_hints(kind).items() if (option := _converter(hint))}
+        try:
+            return tuple(
+                kind(**{name: _converted(convert.get(name), value) for name, value in row.items()})
+                for row in self._rows(query, values)
+            )
+        except ValueError as error:
+            raise damaged(self.folder, f"a table holds what it can't: {error}") from error
+
+
+def _converter(hint: Any) -> type | None:
+    """What a field needs that SQLite has no type for: an enumeration or bool."""
+    kinds = (hint, *get_args(hint))
+    return next((kind for kind in kinds if isinstance(kind, type) and (kind is bool or issubclass(kind, StrEnum))), None)
+
+
+def _converted(kind: type | None, value: Any) -> Any:
+    return value if kind is None or value is None else kind(value)

@@ -17,7 +17,7 @@ TRUTH = (
         payload TEXT NOT NULL,       -- ASCII JSON of the event; a candidate's source is left out
         candidate_id TEXT            -- where the left-out source is found in sources
     )""",
-    "CREATE TABLE sources (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",  # zlib of the UTF-8 bytes
+    "CREATE TABLE sources (id TEXT PRIMARY KEY, body BLOB NOT NULL)",  # zlib of the UTF-8 bytes
     "CREATE TRIGGER events_kept BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END",
     "CREATE TRIGGER events_fixed BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END",
 )

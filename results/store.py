@@ -1,8 +1,10 @@
 """The only writer of a run: events go in, in order, and are durable when ``append`` returns."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,19 +38,16 @@ class Store:
 
         Raises RunExists, RunInUse, RunUnwritable, StoreFull, or CodecError for a configuration that has no JSON form.
         """
-        with translated(folder):
+        with translated(folder), ExitStack() as undo:
             folder.mkdir(parents=True, exist_ok=True)
             lock = WriterLock(folder)
-        try:
+            undo.callback(lock.release)
             if holds_run(folder):
                 raise RunExists(folder, "A run is already there", "Go on with `askevolve resume`, or choose another name.")
-            with translated(folder):
-                store = cls(folder, connect_writer(folder), lock, clock)
-            store._start(started)
-        except BaseException:
-            lock.release()
-            raise
-        return store
+            _start(folder, started, clock())
+            db = connect_writer(folder / DATABASE)
+            undo.pop_all()
+            return cls(folder, db, lock, clock)
 
     @classmethod
     def open(cls, folder: Path, clock: Callable[[], float] = time.time) -> Self:
@@ -60,33 +59,15 @@ class Store:
             raise RunMissing(
                 folder, "There is no run to go on with", "Start one with `askevolve run CONFIG`, or see `askevolve list`."
             )
-        with translated(folder):
+        with translated(folder), ExitStack() as undo:
             lock = WriterLock(folder)
-        try:
-            with translated(folder):
-                db = connect_writer(folder)
-            try:
-                with translated(folder):
-                    upgrade(folder, db)
-                    check(folder, db)
-            except BaseException:
-                db.close()
-                raise
-        except BaseException:
-            lock.release()
-            raise
-        return cls(folder, db, lock, clock)
-
-    def _start(self, started: RunStarted) -> None:
-        try:
-            with translated(self.folder), transaction(self._db):
-                schema.create_tables(self._db)
-                self._write(started, 1)
-        except BaseException:
-            self._db.close()
-            for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
-                (self.folder / name).unlink(missing_ok=True)
-            raise
+            undo.callback(lock.release)
+            db = connect_writer(folder / DATABASE)
+            undo.callback(db.close)
+            upgrade(folder, db)
+            check(folder, db)
+            undo.pop_all()
+            return cls(folder, db, lock, clock)
 
     def append(self, *events: Event) -> int:
         """Sequence number of the last event. All of them or none are stored, and are on disk on return.
@@ -98,13 +79,8 @@ class Store:
             last: int = self._db.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
             for event in events:
                 last += 1
-                self._write(event, last)
+                _write(self._db, last, self._clock(), event)
         return last
-
-    def _write(self, event: Event, seq: int) -> None:
-        at = self._clock()
-        write_event(self._db, seq, at, event)
-        project(self._db, seq, at, event)
 
     def events(self, since: int = 0) -> Iterator[Recorded]:
         """What is stored after sequence number ``since``, oldest first. Raises RunDamaged."""
@@ -120,3 +96,28 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _start(folder: Path, started: RunStarted, at: float) -> None:
+    """Write the file aside and give it its name when the first event is in it: a crash leaves a whole store or none."""
+    aside = folder / f"{DATABASE}.new"
+    for leftover in folder.glob(f"{aside.name}*"):
+        leftover.unlink()
+    db = connect_writer(aside)
+    try:
+        with transaction(db):
+            schema.create_tables(db)
+            _write(db, 1, at, started)
+    finally:
+        db.close()
+    aside.replace(folder / DATABASE)
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _write(db: sqlite3.Connection, seq: int, at: float, event: Event) -> None:
+    write_event(db, seq, at, event)
+    project(db, seq, at, event)
