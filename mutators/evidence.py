@@ -12,8 +12,10 @@ from mutators.records import gain_of
 
 MAX_MESSAGE_CHARS = 200
 
-_ELEMENT = re.compile(r"element \[([\d, ]+)\] is ([^\s,;]+), expected ([^\s,;:]+)")
-_COUNT = re.compile(r"(\d+) of (\d+) elements")
+_FIRST = re.compile(r"first (?:wrong )?at ((?:\w+=\d+(?:, )?)+)")
+_VALUES = re.compile(r"got ([^\s,;]+), expected ([^\s,;]+)")
+_SHARE = re.compile(r"(\d+) of (\d+) elements")
+_WITHIN = re.compile(r"within ((?:\w+ \d+\.\.\d+(?:, )?)+)")
 _AXES: Mapping[str, str] = {"b": "wrong_batch", "sq": "wrong_row", "h": "wrong_head", "d": "wrong_col"}
 
 
@@ -90,18 +92,25 @@ def _failure_facts(attempt: Attempt, card: TaskCard) -> dict[str, FactValue]:
         symbols = next((item.symbols for item in card.scenarios if item.name == failure.scenario), {})
         facts |= {f"failed_{name}": symbols[name] for name in ("sq", "sk", "d") if name in symbols}
     check = failure.check
-    if check is None:
-        return facts
-    facts |= {"wrong_tensor": check.tensor, "wrong_distribution": check.distribution}
-    if check.max_error is not None and check.max_allowed > 0:
-        facts["error_over_allowed"] = check.max_error / check.max_allowed
-    if count := _COUNT.search(check.message):
-        facts["wrong_pct"] = 100 * int(count[1]) / max(1, int(count[2]))
-    axes = next((tensor.axes for tensor in card.tensors if tensor.name == check.tensor), ())
-    if (place := _ELEMENT.search(check.message)) and axes:
-        facts |= {"wrong_got": place[2], "wrong_want": place[3]}
-        index = [int(part) for part in place[1].split(",")]
-        facts |= {_AXES[axis]: at for axis, at in zip(axes, index, strict=False) if axis in _AXES}
+    if check is not None:
+        facts |= {"wrong_tensor": check.tensor, "wrong_distribution": check.distribution}
+        if check.max_error is not None and check.max_allowed > 0:
+            facts["error_over_allowed"] = check.max_error / check.max_allowed
+    return facts | _place_facts(check.message if check else failure.message)
+
+
+def _place_facts(message: str) -> dict[str, FactValue]:
+    """Where the harness's message says that elements are wrong: the first one, their share, the region around them all."""
+    facts: dict[str, FactValue] = {}
+    if first := _FIRST.search(message):
+        index = (part.split("=") for part in first[1].rstrip(", ").split(", "))
+        facts |= {_AXES[axis]: int(at) for axis, at in index if axis in _AXES}
+    if values := _VALUES.search(message):
+        facts |= {"wrong_got": values[1], "wrong_want": values[2]}
+    if share := _SHARE.search(message):
+        facts["wrong_pct"] = 100 * int(share[1]) / max(1, int(share[2]))
+    if within := _WITHIN.search(message):
+        facts["wrong_where"] = within[1].rstrip(", ")
     return facts
 
 

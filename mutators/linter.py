@@ -42,7 +42,7 @@ _INSTRUCTIONS = (
         "says `{}`",
     ),
     (re.compile(r"\b(?:switch(?:ing)? to|chang(?:e|ing) .* to|instead of \w+ing)\b", re.IGNORECASE), "says `{}`"),
-    (re.compile(r"\b(?:it is|it's|would be) (?:better|faster|best|cheaper|enough) to\b", re.IGNORECASE), "says `{}`"),
+    (re.compile(r"\b(?:is|be|it's) (?:better|faster|best|cheaper) to\b", re.IGNORECASE), "says `{}`"),
 )
 _ANSWERS = (
     (re.compile(r"`[^`]+`|[;{}]\s*$|\w+\([^)]*\)\s*;|<<<"), "holds code `{}`"),

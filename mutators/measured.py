@@ -7,7 +7,7 @@ from evaluator.outcome import Outcome, Timing
 from evaluator.task_card import Scenario, SymbolValue, TaskCard
 from mutators.question import FactValue
 
-BOUNDS: Mapping[str, str] = {"flop": "arithmetic", "bytes": "memory traffic"}
+BOUNDS: Mapping[str, str] = {"flop": "arithmetic", "bytes": "data movement"}
 
 
 def timings_of(outcome: Outcome) -> Sequence[Timing]:

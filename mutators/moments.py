@@ -120,7 +120,7 @@ def readded(attempt: Attempt, history: Sequence[Attempt]) -> Readded | None:
     """
     if not attempt.added:
         return None
-    made = {earlier.candidate_id: earlier for earlier in reversed(history) if earlier.number < attempt.number}
+    made = first_makers([earlier for earlier in history if earlier.number < attempt.number])
     wanted = set(attempt.added)
     deleted: set[int] = set()
     best, most = None, 0
@@ -135,8 +135,17 @@ def readded(attempt: Attempt, history: Sequence[Attempt]) -> Readded | None:
     return Readded(share=again / len(attempt.added), lines=again, earlier=best)
 
 
-def ancestry(made: Mapping[str | None, Attempt], parent_id: str | None) -> Sequence[Attempt]:
-    """The attempts that led to a candidate, newest first; ``made`` maps a candidate to the attempt that first made it."""
+def first_makers(history: Sequence[Attempt]) -> Mapping[str, Attempt]:
+    """For each candidate the attempt that first made it."""
+    made: dict[str, Attempt] = {}
+    for attempt in history:
+        if attempt.candidate_id is not None:
+            made.setdefault(attempt.candidate_id, attempt)
+    return made
+
+
+def ancestry(made: Mapping[str, Attempt], parent_id: str | None) -> Sequence[Attempt]:
+    """The attempts that led to a candidate, newest first; ``made`` comes from ``first_makers``."""
     chain: list[Attempt] = []
     seen: set[str] = set()
     while parent_id is not None and parent_id in made and parent_id not in seen:

@@ -137,7 +137,8 @@ def _row(timing: Timing) -> str:
 
 
 def _compiler(facts: Mapping[str, FactValue]) -> str:
-    return "\n".join(f"- {name}: {shown(value)}" for name, value in facts.items())
+    lines = [f"{name} = {shown(value)}" for name, value in facts.items()]
+    return fenced("\n".join(lines), "data") if lines else ""
 
 
 def _history(relatives: Sequence[Relative]) -> str:

@@ -16,6 +16,9 @@ TRIALS_OF_ITS_OWN = 5
 PRIOR_GAIN, PRIOR_ASKED = 1.0, 4.0
 """What an unknown layer counts as: one answer in four pays as much as the best step so far."""
 
+STALL_MEMORY = 3
+"""On a stall the layers of the last so many questions are left out."""
+
 VISIT_BONUS, VISIT_MEMORY = 0.15, 6
 """A layer's draw grows by this share for each of the last questions (at most so many) that looked elsewhere."""
 
@@ -42,16 +45,16 @@ def choose(
     """The next question, its slots filled; the same for the same arguments and state of ``rng``.
 
     ``waiting`` are questions that people asked: the first goes first. ``recent_layers`` are the layers last asked about in
-    this lineage, oldest first; on a stall the last one is left out. ``asked_ids`` are questions that this parent was asked
-    already: one of them comes again only where no other fits. LookupError where the bank holds no question at all that fits.
+    this lineage or island, oldest first. ``asked_ids`` are questions that this parent was asked already: one of them comes again
+    only where no other fits. LookupError where the bank holds no question at all that fits.
     """
     if waiting:
         return waiting[0]
+    barred = set(recent_layers[-STALL_MEMORY:]) if moment is Moment.STALL else set()
     for_moment = [entry for entry in bank if fits(entry, moment, facts, backend)]
     routine = [entry for entry in bank if fits(entry, Moment.ROUTINE, facts, backend)]
-    barred = recent_layers[-1] if moment is Moment.STALL and recent_layers else None
-    for fitting in (for_moment, routine):
-        entries = [entry for entry in fitting if entry.layer is not barred]
+    elsewhere = [[entry for entry in fitting if entry.layer not in barred] for fitting in (for_moment, routine)]
+    for entries in (*elsewhere, for_moment, routine):
         questions = {entry.id: _question(entry, moment, facts) for entry in entries}
         fresh = [entry for entry in entries if questions[entry.id].id not in asked_ids]
         if entries:
