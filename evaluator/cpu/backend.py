@@ -19,6 +19,8 @@ from evaluator.sandbox import Limits
 from evaluator.task_card import Scenario
 from population.candidate import Language
 
+MOST_THREADS = 64
+
 
 class CpuBackend:
     """Implements ``evaluator.backend.Backend``.
@@ -36,6 +38,8 @@ class CpuBackend:
         clock_ns: Clock = time.perf_counter_ns,
         compile_limits: Limits = COMPILE_LIMITS,
     ) -> None:
+        if not 1 <= threads <= MOST_THREADS:
+            raise ValueError(f"{threads} threads: the CPU backend runs 1 to {MOST_THREADS}")
         self.language = Language.CPP
         self._cache = BuildCache(cache_folder.resolve())
         self._cores = tuple(choose_cores(threads) if cores is None else cores)

@@ -43,13 +43,13 @@ class BaselineProcess:
             answer = self.control.recv(1 << 16)
         except TimeoutError:
             return f"no answer within {CONTROL_DEADLINE_S:g} s"
-        except OSError as error:
-            return str(error)
+        except OSError:
+            answer = b""
         if not answer:
             self.child.end(grace_s=1.0)
             return f"the baseline's process ended: {self.child.complaint[-1000:]}"
-        error: str | None = json.loads(answer)["error"]
-        return error
+        failed: str | None = json.loads(answer)["error"]
+        return failed
 
     def end(self) -> None:
         """Kill and reap."""
@@ -207,7 +207,9 @@ class BaselineSide:
         return self._dead
 
 
-def start_baseline(pool: BaselinePool, folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int) -> BaselineSide | Fault:
+def start_baseline(
+    pool: BaselinePool, folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int
+) -> BaselineSide | Fault:
     """A side with fresh buffers on a warm process."""
     plain = replace(resolved, workspaces=())
     folder = folder.resolve()

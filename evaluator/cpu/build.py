@@ -17,7 +17,7 @@ from evaluator.cache import BuildCache, Made, cache_key
 from evaluator.log_hygiene import clean_log, first_error, unopened_files
 from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
-from evaluator.sandbox import Finished, Limits, run_sandboxed, toolchain_paths
+from evaluator.sandbox import Limits, run_sandboxed, toolchain_paths
 
 SOURCE = "candidate.cpp"
 COMPILE_LIMITS = Limits(cpu_s=30, wall_s=45.0, memory_bytes=3 << 30, file_bytes=64 << 20)
@@ -73,7 +73,7 @@ def compiler_version() -> str:
 @cache
 def instruction_set() -> str:
     """What -march=native stands for here, as a digest of the target options that g++ works out."""
-    argv = [compiler(), "-march=native", "-Q", "--help=target"]
+    argv = [str(compiler()), "-march=native", "-Q", "--help=target"]
     done = subprocess.run(argv, capture_output=True, check=True)
     return hashlib.sha256(done.stdout).hexdigest()[:16]
 
@@ -100,7 +100,7 @@ def _compile(source: str, flags: tuple[str, ...], limits: Limits) -> Made | Faul
         (folder / SOURCE).write_text(source)
         argv = [str(compiler()), *flags, "-pipe", SOURCE, *LIBRARIES, "-o", "candidate.so"]
         done = run_sandboxed(argv, readable=toolchain_paths(), writable=folder, limits=limits)
-        foreign = _foreign(folder)
+        foreign = foreign_file(folder)
         if foreign is not None:
             return _fault(
                 Verdict.COMPILE_ERROR,
@@ -108,8 +108,9 @@ def _compile(source: str, flags: tuple[str, ...], limits: Limits) -> Made | Faul
             )
         raw = done.stderr.decode("utf-8", "replace")
         log = clean_log(raw, SOURCE)
-        if done.limit_hit is not None:
-            return _too_much(done, limits, log)
+        limit = done.limit_hit or _limit_of_a_part(raw)
+        if limit is not None:
+            return _too_much(limit, limits, log)
         library = folder / "candidate.so"
         if done.returncode != 0 or not library.is_file() or library.is_symlink():
             return _fault(Verdict.COMPILE_ERROR, _error_message(raw, log, source), log)
@@ -120,13 +121,19 @@ def _fault(verdict: Verdict, message: str, detail: str = "") -> Fault:
     return Fault(verdict=verdict, stage=Stage.BUILD, message=message, detail=detail)
 
 
-def _too_much(done: Finished, limits: Limits, log: str) -> Fault:
+def _limit_of_a_part(raw: str) -> str | None:
+    """Which limit stopped the compiler proper or the assembler, as the g++ driver puts it (it removes their files)."""
+    found = re.search(r"error: (File size|CPU time) limit exceeded signal terminated program", raw)
+    return {"File size": "file", "CPU time": "cpu"}[found.group(1)] if found is not None else None
+
+
+def _too_much(limit: str, limits: Limits, log: str) -> Fault:
     allowed = {
         "wall": f"{limits.wall_s:g} s",
         "cpu": f"{limits.cpu_s} s of CPU time",
         "memory": f"{limits.memory_bytes >> 20} MiB of memory",
         "file": f"a file of {limits.file_bytes >> 20} MiB",
-    }[done.limit_hit or "wall"]
+    }[limit]
     return _fault(
         Verdict.COMPILE_LIMIT,
         f"Compiling needs more than {allowed}. Shrink what the compiler must unroll, instantiate or store: fewer template "
@@ -135,7 +142,7 @@ def _too_much(done: Finished, limits: Limits, log: str) -> Fault:
     )
 
 
-def _foreign(folder: Path) -> str | None:
+def foreign_file(folder: Path) -> str | None:
     """A file outside the toolchain that preprocessor or assembler read: second line of defence where there is no Landlock."""
     allowed = [*(path.resolve() for path in toolchain_paths()), folder.resolve()]
     for name in ("headers.d", "assembled.d"):
@@ -143,13 +150,13 @@ def _foreign(folder: Path) -> str | None:
         if not path.is_file() or path.is_symlink():
             continue
         words = re.split(r"(?<!\\)\s+", path.read_text("utf-8", "replace").replace("\\\n", " "))
-        for word in words:
-            word = word.replace("\\ ", " ")
-            if not word or word.endswith(":") or word == "{standard" or word == "input}":
+        names = (word.replace("\\ ", " ") for word in words if word and not word.endswith(":"))
+        for name_read in names:
+            if name_read in {"{standard", "input}"}:  # how the assembler names the pipe
                 continue
-            resolved = (folder / word).resolve()
+            resolved = (folder / name_read).resolve()
             if not any(resolved.is_relative_to(root) for root in allowed):
-                return repr(word)
+                return repr(name_read)
     return None
 
 
@@ -194,7 +201,7 @@ def host_program(cache: BuildCache) -> Path:
 def _compile_host() -> Made:
     with tempfile.TemporaryDirectory(prefix="askevolve-") as name:
         program = Path(name) / "host"
-        argv = [compiler(), *HOST_FLAGS, HOST_FOLDER / "host.cpp", "-o", program, "-ldl"]
+        argv = [str(compiler()), *HOST_FLAGS, str(HOST_FOLDER / "host.cpp"), "-o", str(program), "-ldl"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"g++ can't compile the host process of the CPU backend:\n{done.stderr[:4000]}")

@@ -27,7 +27,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Child:
-    """A running process in a session of its own. After ``end``: its exit ``status`` and what it wrote to stderr."""
+    """A running process in a session of its own. After ``end``: its exit ``status`` and the end of what it wrote to stderr."""
 
     process: subprocess.Popen[bytes]
     commands: int
@@ -106,8 +106,8 @@ class Child:
         self.status = self.process.wait()
         os.close(self.commands)
         os.close(self.records)
-        os.lseek(self.complaints, 0, os.SEEK_SET)
-        self.complaint = os.read(self.complaints, COMPLAINT_BYTES).decode("utf-8", "replace").strip()
+        start = max(0, os.fstat(self.complaints).st_size - COMPLAINT_BYTES)
+        self.complaint = os.pread(self.complaints, COMPLAINT_BYTES, start).decode("utf-8", "replace").strip()
         os.close(self.complaints)
         return self.status
 

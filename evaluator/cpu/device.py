@@ -27,9 +27,9 @@ PROTECTIONS = {
 def describe_device(threads: int, host: Path) -> Device:
     """The device as stored with every result; ``host`` is the compiled host process, asked what this machine can't enforce.
 
-    The peaks are ceilings, since a physics floor must never blame an honest kernel: two full-width FMA units of each core at 5 GHz
-    or the clock that the kernel reports, whichever is higher; twice that for bf16 dot products, AMX where present. Bytes: two 64-byte loads
-    per core and cycle from the first-level cache, as small scenarios stay in caches.
+    The peaks are ceilings, since a physics floor must never blame an honest kernel: two full-width FMA units of each core
+    at 5 GHz or the clock that the kernel reports, whichever is higher; twice that for bf16 dot products, AMX where present.
+    Bytes: two 64-byte loads per core and cycle from the first-level cache, as small scenarios stay in caches.
     """
     information = Path("/proc/cpuinfo").read_text()
     flags = set(_field(information, "flags").split())

@@ -16,6 +16,7 @@ from evaluator.plan.resolved import Resolved
 RECORD = struct.Struct("<2IQ2IQ2i2Q2I16s")
 READY, DONE, SIGNAL, FLOAT_CONTROL = 1, 2, 3, 4
 CLOCK_READS = {b"\x0f\x31": "rdtsc", b"\x0f\x01\xf9": "rdtscp", b"\x0f\x33": "rdpmc"}
+ADVICE = "Check bounds where the shape is no multiple of a tile."
 GENERAL_PROTECTION = 128  # si_code SI_KERNEL
 
 
@@ -80,10 +81,13 @@ def explain_record(data: bytes, layout: Layout, resolved: Resolved) -> Fault:
     kernel = launches[record.launch].kernel if record.launch < len(launches) else "?"
     where = f"{kernel}, task {record.task}"
     if record.kind == FLOAT_CONTROL:
-        text = f"{where} changed the floating-point control state (MXCSR {record.detail:#06x}); leave rounding and flush modes alone."
+        state = f"floating-point control state (MXCSR {record.detail:#06x})"
+        text = f"{where} changed the {state}; leave rounding and flush modes alone."
         return fault(Verdict.SANDBOX, text, resolved)
     if record.kind != SIGNAL:
-        text = f"The process reported out of turn (kind {record.kind}); a kernel has nothing to report, remove what writes to pipes."
+        text = (
+            f"The process reported out of turn (kind {record.kind}); a kernel has nothing to report, remove what writes to pipes."
+        )
         return fault(Verdict.SANDBOX, text, resolved)
     if record.signal == signal.SIGSYS:
         text = f"{where} made system call {record.detail}; a kernel may make none, it computes from its arguments only."
@@ -136,7 +140,7 @@ def _explain_hit(hit: Hit, did: str, where: str, resolved: Resolved) -> Fault:
         text = f"{where} {did} where it may not, in or near {region.kind} {region.name!r}."
         return fault(Verdict.OUT_OF_BOUNDS, text, resolved)
     distance = f"{hit.before_bytes} bytes before the start" if hit.before_bytes else f"{hit.past_bytes} bytes past the end"
-    text = f"{where} {did} {distance} of {region.name!r} ({region.bytes} bytes). Check bounds where the shape is no multiple of a tile."
+    text = f"{where} {did} {distance} of {region.name!r} ({region.bytes} bytes). {ADVICE}"
     return fault(Verdict.OUT_OF_BOUNDS, text, resolved)
 
 
@@ -166,5 +170,5 @@ def explain_damage(damage: Damage, resolved: Resolved) -> Fault:
         )
         return fault(Verdict.STALE_OUTPUT, text, resolved)
     side = "before the start" if damage.what == "before" else "past the end"
-    text = f"Something wrote {damage.distance_bytes} bytes {side} of {name!r}. Check bounds where the shape is no multiple of a tile."
+    text = f"A task wrote {damage.distance_bytes} bytes {side} of {name!r}. {ADVICE}"
     return fault(Verdict.OUT_OF_BOUNDS, text, resolved)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.elf.dynamic import DynamicSection
+from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section, SymbolTableSection
@@ -24,9 +24,11 @@ from evaluator.sandbox import Limits, run_sandboxed, toolchain_paths
 MOST_LIBRARY_BYTES = 32 << 20
 MOST_LAUNCHES, MOST_NAME_CHARACTERS, MOST_TASKS = 64, 255, 1 << 32
 ALLOWED_LIBRARIES = frozenset({"libm.so.6", "libmvec.so.1", "libc.so.6"})
-ALLOWED_SYMBOLS = frozenset("expf exp2f logf fmaxf fminf sqrtf memcpy memset memmove".split())
+ALLOWED_SYMBOLS = frozenset({"expf", "exp2f", "logf", "fmaxf", "fminf", "sqrtf", "memcpy", "memset", "memmove"})
 VECTOR_FORM = re.compile(r"_ZGV[bcde][NM]\d+v+_(expf|exp2f|logf)(@.*)?")
-START_TAGS = frozenset("DT_INIT DT_INIT_ARRAY DT_PREINIT_ARRAY DT_FINI DT_FINI_ARRAY DT_TEXTREL DT_AUDIT DT_FILTER".split())
+START_TAGS = frozenset(
+    f"DT_{name}" for name in ("INIT", "INIT_ARRAY", "PREINIT_ARRAY", "FINI", "FINI_ARRAY", "TEXTREL", "AUDIT", "FILTER")
+)
 WRITE, EXECUTE = 2, 1
 SHF_WRITE, SHF_ALLOC, SHF_EXECUTE, SHF_TLS = 1, 2, 4, 0x400
 INDIRECT_FUNCTION = ("STT_GNU_IFUNC", "STT_LOOS")
@@ -39,7 +41,7 @@ SCAN_LIMITS = Limits(cpu_s=20, wall_s=30.0, memory_bytes=2 << 30, file_bytes=1 <
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal(Exception):
+class _RefusedError(Exception):
     """Why the artefact is refused; turned into a Fault where the gate ends."""
 
     message: str
@@ -51,16 +53,19 @@ def gate(build: Build, resolved: Resolved) -> Fault | None:
     try:
         _check_plan(resolved)
         if build.path.stat().st_size > MOST_LIBRARY_BYTES:
-            raise _Refusal(f"The library has {build.path.stat().st_size >> 20} MiB; at most {MOST_LIBRARY_BYTES >> 20} are allowed.")
+            raise _RefusedError(
+                f"The library has {build.path.stat().st_size >> 20} MiB; at most {MOST_LIBRARY_BYTES >> 20} are allowed."
+            )
         with build.path.open("rb") as file:
             elf = ELFFile(file)
             _check_dynamic(elf)
             _check_memory(elf)
             _check_symbols(elf, resolved)
+            _check_libraries(elf)
             suspicious = any(SUSPICIOUS.search(section.data()) for section in _sections(elf) if _has(section, SHF_EXECUTE))
         if suspicious:
             _check_instructions(build.path)
-    except _Refusal as refusal:
+    except _RefusedError as refusal:
         return Fault(
             verdict=Verdict.GATE_VIOLATION,
             stage=Stage.GATE,
@@ -81,29 +86,38 @@ def _has(section: Section, flag: int) -> bool:
 
 def _check_plan(resolved: Resolved) -> None:
     if len(resolved.launches) > MOST_LAUNCHES:
-        raise _Refusal(f"The plan has {len(resolved.launches)} launches; the CPU backend takes {MOST_LAUNCHES}.")
+        raise _RefusedError(f"The plan has {len(resolved.launches)} launches; the CPU backend takes {MOST_LAUNCHES}.")
     for launch in resolved.launches:
         x, y, z = launch.grid
         if not 0 < x * y * z < MOST_TASKS:
-            raise _Refusal(f"Launch {launch.kernel!r} has {x * y * z} tasks; between 1 and 2^32 - 1 are possible.")
+            raise _RefusedError(f"Launch {launch.kernel!r} has {x * y * z} tasks; between 1 and 2^32 - 1 are possible.")
         if len(launch.kernel) > MOST_NAME_CHARACTERS:
-            raise _Refusal(f"A kernel's name has {len(launch.kernel)} characters; at most {MOST_NAME_CHARACTERS} are possible.")
+            raise _RefusedError(
+                f"A kernel's name has {len(launch.kernel)} characters; at most {MOST_NAME_CHARACTERS} are possible."
+            )
+
+
+def _tags(elf: ELFFile) -> Iterator[DynamicTag]:
+    for section in _sections(elf):
+        if isinstance(section, DynamicSection):
+            yield from section.iter_tags()
 
 
 def _check_dynamic(elf: ELFFile) -> None:
-    for section in _sections(elf):
-        if not isinstance(section, DynamicSection):
-            continue
-        for tag in section.iter_tags():
-            name = tag.entry.d_tag
-            if name in START_TAGS:
-                raise _Refusal(
-                    "Code would run when the library is loaded or unloaded (a constructor, a destructor or an initialised global "
-                    "object). Make tables constexpr and compute everything in the kernels.",
-                    str(name),
-                )
-            if name in {"DT_RPATH", "DT_RUNPATH"} or (name == "DT_NEEDED" and tag.needed not in ALLOWED_LIBRARIES):
-                raise _Refusal("The library asks for other libraries; only libm and libc functions of the list may be used.")
+    for tag in _tags(elf):
+        if tag.entry.d_tag in START_TAGS:
+            raise _RefusedError(
+                "Code would run when the library is loaded or unloaded (a constructor, a destructor or an initialised global "
+                "object). Make tables constexpr and compute everything in the kernels.",
+                str(tag.entry.d_tag),
+            )
+
+
+def _check_libraries(elf: ELFFile) -> None:
+    for tag in _tags(elf):
+        kind = tag.entry.d_tag
+        if kind in {"DT_RPATH", "DT_RUNPATH"} or (kind == "DT_NEEDED" and tag.needed not in ALLOWED_LIBRARIES):
+            raise _RefusedError("The library asks for other libraries; only libm and libc functions of the list may be used.")
 
 
 def _check_memory(elf: ELFFile) -> None:
@@ -111,22 +125,22 @@ def _check_memory(elf: ELFFile) -> None:
     for segment in elf.iter_segments():
         kind, flags = segment["p_type"], segment["p_flags"]
         if kind == "PT_TLS":
-            raise _Refusal("The library has thread-local data; keep state in local variables or a workspace.")
+            raise _RefusedError("The library has thread-local data; keep state in local variables or a workspace.")
         if kind == "PT_GNU_STACK" and flags & EXECUTE:
-            raise _Refusal("The library asks for an executable stack; remove the assembler directive or nested function.")
+            raise _RefusedError("The library asks for an executable stack; remove the assembler directive or nested function.")
         if kind == "PT_INTERP":
-            raise _Refusal("The library names a program interpreter; remove that section.")
+            raise _RefusedError("The library names a program interpreter; remove that section.")
         if kind == "PT_LOAD" and flags & WRITE and flags & EXECUTE:
-            raise _Refusal("The library has memory that is both writable and executable.")
+            raise _RefusedError("The library has memory that is both writable and executable.")
     for section in _sections(elf):
         if _has(section, SHF_TLS):
-            raise _Refusal("The library has thread-local data; keep state in local variables or a workspace.")
+            raise _RefusedError("The library has thread-local data; keep state in local variables or a workspace.")
         if not (_has(section, SHF_WRITE) and _has(section, SHF_ALLOC)) or section["sh_size"] == 0:
             continue
         start, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
         if not any(start in area and end <= area.stop for area in protected):
             names = _names_within(elf, start, end)
-            raise _Refusal(
+            raise _RefusedError(
                 f"The library has {section['sh_size']} bytes of writable memory ({names or section.name}). Make tables const or "
                 "constexpr; scratch memory belongs into [workspace] of the plan.",
                 section.name,
@@ -141,9 +155,11 @@ def _check_relocations(elf: ELFFile, protected: list[range]) -> None:
         for relocation in section.iter_relocations():
             kind = relocation["r_info_type"]
             if kind in REFUSED_RELOCATIONS:
-                raise _Refusal(f"The library has a relocation of kind {REFUSED_RELOCATIONS[kind]}: no IFUNC, no thread-local data.")
+                raise _RefusedError(
+                    f"The library has a relocation of kind {REFUSED_RELOCATIONS[kind]}: no IFUNC, no thread-local data."
+                )
             if not any(relocation["r_offset"] in area for area in protected):
-                raise _Refusal("The library has a relocation outside its read-only data; remove .reloc directives.")
+                raise _RefusedError("The library has a relocation outside its read-only data; remove .reloc directives.")
 
 
 def _names_within(elf: ELFFile, start: int, end: int) -> str:
@@ -166,27 +182,27 @@ def _check_symbols(elf: ELFFile, resolved: Resolved) -> None:
     table = elf.get_section_by_name(".dynsym")
     symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
     if any(symbol["st_info"]["type"] in INDIRECT_FUNCTION for symbol in symbols):
-        raise _Refusal("The library has an indirect function (IFUNC), which runs while loading. Use a template or #if instead.")
+        raise _RefusedError("The library has an indirect function (IFUNC), which runs while loading. Use #if instead.")
     unknown = sorted(
-        symbol.name
-        for symbol in symbols
-        if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name and not _allowed(symbol.name)
+        symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name and not _allowed(symbol.name)
     )
     if unknown:
-        raise _Refusal(
-            f"The library calls {', '.join(_plain(name) for name in unknown[:5])}; only {', '.join(sorted(ALLOWED_SYMBOLS))} exist "
-            "for a kernel. Write it yourself or leave it out.",
+        called, known = ", ".join(_plain(name) for name in unknown[:5]), ", ".join(sorted(ALLOWED_SYMBOLS))
+        raise _RefusedError(
+            f"The library calls {called}; only {known} exist for a kernel. Write it yourself or leave it out.",
             "\n".join(unknown[:50]),
         )
     exported = {
         symbol.name
         for symbol in symbols
-        if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_info"]["bind"] != "STB_LOCAL"
+        if symbol["st_shndx"] != "SHN_UNDEF"
+        and symbol["st_info"]["type"] == "STT_FUNC"
+        and symbol["st_info"]["bind"] != "STB_LOCAL"
     }
     for launch in resolved.launches:
         if launch.kernel not in exported:
             there = ", ".join(sorted(exported)[:5]) or "nothing"
-            raise _Refusal(
+            raise _RefusedError(
                 f"The plan launches {launch.kernel!r}, but the source exports {there}. Declare it as "
                 f'extern "C" void {launch.kernel}(long task, void* const* args).'
             )
@@ -215,4 +231,4 @@ def _check_instructions(library: Path) -> None:
             continue
         name = found.group(1).split()[0]
         what = "reads a clock; time is taken outside" if name in CLOCKS else "asks the system for something; a kernel may not"
-        raise _Refusal(f"{_plain(function)} contains the instruction {name}, which {what}. Remove it.", line.strip())
+        raise _RefusedError(f"{_plain(function)} contains the instruction {name}, which {what}. Remove it.", line.strip())

@@ -28,8 +28,8 @@ AFTER_SCALAR = b"\xa5" * 4
 class Region:
     """A range of readable memory with at least 8 MiB of inaccessible memory on both sides.
 
-    ``kind`` is "input", "output", "workspace", "arguments", "scalars" or "stack"; ``name`` the buffer, kernel or thread. ``start``
-    and ``bytes`` are those of the elements themselves, ``address`` and ``page_bytes`` those of the pages around them.
+    ``kind`` is "input", "output", "workspace", "arguments", "scalars" or "stack"; ``name`` the buffer, kernel or thread.
+    ``start`` and ``bytes`` are those of the elements themselves, ``address`` and ``page_bytes`` those of the pages around them.
     """
 
     kind: str
@@ -201,9 +201,7 @@ def make_layout(resolved: Resolved, memory: Memory, slots: int, cores: Sequence[
         *(LAUNCH.pack(launch.kernel.encode(), _tasks(launch)) for launch in resolved.launches),
         struct.pack(f"<{len(constants.arrays)}Q", *constants.arrays),
     ]
-    return Layout(
-        regions=(*buffers, *constants.regions, *stacks), configuration=b"".join(parts), constants_fd=constants_fd
-    )
+    return Layout(regions=(*buffers, *constants.regions, *stacks), configuration=b"".join(parts), constants_fd=constants_fd)
 
 
 def _tasks(launch: ResolvedLaunch) -> int:

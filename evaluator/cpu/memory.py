@@ -174,7 +174,7 @@ class Memory:
             for place, what in zip(block.surround, ("before", "after"), strict=True):
                 wrong = np.flatnonzero(self._bytes[False][place] != self._pattern(place))
                 if wrong.size:
-                    distance = place.stop - place.start - int(wrong[-1]) if what == "before" else int(wrong[0])
+                    distance = place.stop - place.start - int(wrong[0]) if what == "before" else int(wrong[0])
                     return Damage(block=block, what=what, distance_bytes=distance)
         return None
 
@@ -196,7 +196,8 @@ class Memory:
         return array
 
     def _pattern(self, place: slice) -> NDArray[np.uint8]:
-        return self._canary[np.arange(place.start, place.stop) % CANARY_BYTES]
+        pattern: NDArray[np.uint8] = self._canary[np.arange(place.start, place.stop) % CANARY_BYTES]
+        return pattern
 
     def _surround(self) -> None:
         for block in self.blocks:

@@ -129,7 +129,8 @@ class CandidateSide:
         self._hidden_us += (now_ns - self._quiet_ns) / 1000
         self._quiet_ns = now_ns
         if self._hidden_us > HIDDEN_ALLOWED_US + HIDDEN_ALLOWED_SHARE * self._elapsed_us:
-            text = f"The candidate computed for {self._hidden_us / 1000:.1f} ms outside its timed window, after it had reported done."
+            ms = self._hidden_us / 1000
+            text = f"The candidate computed for {ms:.1f} ms outside its timed window. A kernel returns when all is done."
             return fault(Verdict.SANDBOX, text, self._resolved)
         if not self._child.unread():
             return None
@@ -140,7 +141,13 @@ class CandidateSide:
 
 
 def start_candidate(
-    program: Program, slots: int, *, host: Path, cores: Sequence[int], clock_ns: Clock, on_spawner: Callable[[Callable[[], Child]], Child]
+    program: Program,
+    slots: int,
+    *,
+    host: Path,
+    cores: Sequence[int],
+    clock_ns: Clock,
+    on_spawner: Callable[[Callable[[], Child]], Child],
 ) -> CandidateSide | Fault:
     """Start, map, load and seal; ``on_spawner`` runs a function in the thread that owns children."""
     memory = Memory(program.resolved, slots)
@@ -153,9 +160,7 @@ def start_candidate(
         return (str(host), str(configuration), str(command), str(record), str(os.getpid()), str(program.build.path))
 
     try:
-        child = on_spawner(
-            lambda: spawn(argv, keep_fds=keep, environment={}, record_bytes=RECORD.size, clock_ns=clock_ns)
-        )
+        child = on_spawner(lambda: spawn(argv, keep_fds=keep, environment={}, record_bytes=RECORD.size, clock_ns=clock_ns))
     except OSError as error:
         memory.close()
         text = f"The candidate's process could not be started: {error}"

@@ -28,7 +28,7 @@ def fails(symbols, inputs, outputs):
 
 def vandal(symbols, inputs, outputs):
     whole = outputs["y"].base
-    while whole.base is not None and hasattr(whole.base, "shape"):
+    while isinstance(whole.base, np.ndarray):
         whole = whole.base
     def call():
         whole[:] = 7

@@ -1,0 +1,2 @@
+#include <cstdlib>
+extern "C" void scale(long task, void* const* args) { abort(); }

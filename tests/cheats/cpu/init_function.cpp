@@ -1,0 +1,2 @@
+extern "C" void _init() { asm volatile("nop"); }
+extern "C" void scale(long task, void* const* args) { static_cast<float*>(args[1])[0] = 1; }

@@ -1,0 +1,1 @@
+extern "C" void scale(long task, void* const* args) { reinterpret_cast<void (*)()>(task - task)(); }

@@ -1,0 +1,1 @@
+extern "C" void scale(long task, void* const* args) { static_cast<float*>(args[1])[1008 + task] = 1; }

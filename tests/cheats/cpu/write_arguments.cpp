@@ -1,0 +1,1 @@
+extern "C" void scale(long task, void* const* args) { const_cast<void**>(args)[0] = args[1]; }
