@@ -38,11 +38,13 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
     """``out`` and ``lse`` as a tensor core computes them: products of the declared type summed in float32.
 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
-    the end. Orders above 0 sum the channels of q k^T in another order; odd ones divide the weights by their sum first.
+    the end. Even orders scale q and let matrix products choose their order of summation. Odd ones scale the scores, and add
+    up fp32 results key by key as a textbook loop does, while they divide 16-bit weights by their sum before rounding them. Orders
+    above 1 sum the channels of q k^T in another order.
     """
     dtype = str(symbols["dtype"])
     q, k, v = (_torch(decode(inputs[name], dtype), torch.float32) for name in "qkv")
-    if order:
+    if order > 1:
         channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
         q, k = q[..., channels], k[..., channels]
     out, lse = _attend(q, k, v, scale, visible(symbols), None, _ROUNDED.get(dtype), order % 2 == 1)
@@ -62,7 +64,7 @@ def _attend(
     bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
     kv_heads: NDArray[np.int64] | None = None,
     weight_type: torch.dtype | None = None,
-    divide_first: bool = False,
+    textbook: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``out`` (b, sq, h, d) and ``lse`` (b, h, sq) in the element type of q."""
     batch, rows, heads, dim = q.shape
@@ -80,24 +82,40 @@ def _attend(
         keys = torch.arange(low, high, device=q.device)
         hidden = (keys < first[start:stop, None]) | (keys > last[start:stop, None])
         for entry in range(batch):
-            weights, total, peak = _weights(
-                q[entry, start:stop].transpose(0, 1) * scale, k[entry, low:high][:, head_map].permute(1, 2, 0), hidden
-            )
+            scores = q[entry, start:stop].transpose(0, 1) * (1.0 if textbook else scale)
+            scores = scores @ k[entry, low:high][:, head_map].permute(1, 2, 0)
+            weights, total, peak = _weights(scores.mul_(scale) if textbook else scores, hidden)
             lse[entry, :, start:stop] = (peak + total.log())[..., 0]
             total = total.clamp_min(torch.finfo(q.dtype).tiny)
-            if divide_first:
-                weights, total = weights / total, torch.ones_like(total)
             if weight_type is not None:
+                if textbook:
+                    weights, total = weights / total, torch.ones_like(total)
                 weights = weights.to(weight_type).to(q.dtype)
-            result = weights @ v[entry, low:high][:, head_map].transpose(0, 1)
+            values = v[entry, low:high][:, head_map].transpose(0, 1)
+            result = _key_by_key(weights, values) if textbook and weight_type is None else weights @ values
             out[entry, start:stop] = (result / total).transpose(0, 1)
     return out, lse
 
 
-def _weights(q: torch.Tensor, k: torch.Tensor, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _weights(scores: torch.Tensor, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """exp(score - peak), its sum over keys and the peak; all zero weights with peak 0 where a row sees no key."""
-    scores = (q @ k).masked_fill_(hidden, -torch.inf)
+    scores.masked_fill_(hidden, -torch.inf)
     peak = scores.amax(dim=-1, keepdim=True)
     peak = torch.where(torch.isfinite(peak), peak, torch.zeros_like(peak))
     weights = scores.sub_(peak).exp_()
     return weights, weights.sum(dim=-1, keepdim=True), peak
+
+
+def _key_by_key(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """weights @ values with one product added at a time, in blocks of rows that stay in cache.
+
+    Beyond about a second of work several keys are added at a time, which rounds less.
+    """
+    heads, rows, keys = weights.shape
+    step = max(1, heads * rows * keys * values.shape[2] >> 30)
+    result = weights.new_zeros((heads, rows, values.shape[2]))
+    for start in range(0, rows, 64):
+        block = result[:, start : start + 64]
+        for key in range(0, keys, step):
+            block.baddbmm_(weights[:, start : start + 64, key : key + step], values[:, key : key + step])
+    return result
