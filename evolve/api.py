@@ -9,6 +9,7 @@ from pathlib import Path
 from evaluator.outcome import Fitness, Verdict
 from evaluator.task_card import TaskCard
 from evolve.config import ConfigError, RunConfig, load_config, overridden, resumable, validated
+from evolve.executors.base import Executor
 from evolve.journal import Journal
 from evolve.loop import Search
 from evolve.parts import Parts, assemble
@@ -66,9 +67,11 @@ def run(
     *,
     root: Path = Path("runs"),
     observers: Sequence[Observer] = (),
+    executor: Executor | None = None,
 ) -> RunResult:
     """Search as a configuration says, in a new folder ``root/NAME``. ``overrides`` are texts such as ``budget.candidates=40``.
 
+    ``observers`` see every event once it is stored. ``executor`` takes the configured one's place; it is closed at the end.
     Raises ConfigError, GoalError, TaskError before anything is written, and ``results.errors.RunError`` about the folder.
     """
     if isinstance(config, RunConfig):
@@ -81,12 +84,19 @@ def run(
         name=config.run.name, config=config.mapping(), config_hash=config.hash, card=parts.card, version=_version()
     )
     with Store.create(new_run_folder(config.run.name, root), started) as store:
-        return _drive(store, State(parts.card, parts.rules), parts, observers)
+        return _drive(store, State(parts.card, parts.rules), parts, executor or parts.executor(), observers)
 
 
-def resume(folder: Path | str, overrides: Sequence[str] = (), *, observers: Sequence[Observer] = ()) -> RunResult:
+def resume(
+    folder: Path | str,
+    overrides: Sequence[str] = (),
+    *,
+    observers: Sequence[Observer] = (),
+    executor: Executor | None = None,
+) -> RunResult:
     """Go on with a run where its last driver stopped or was killed. ``overrides`` may change [budget] and [executor].
 
+    A run that is over stays as it is. ``observers`` and ``executor`` are those of ``run``.
     Raises ConfigError for another change or a changed task, and ``results.errors.RunError`` about the folder.
     """
     with Store.open(Path(folder)) as store:
@@ -106,7 +116,7 @@ def resume(folder: Path | str, overrides: Sequence[str] = (), *, observers: Sequ
         if changed:
             text = "; ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
             store.append(RunNoted(text=f"configuration changed: {text}", facts={CONFIG_FACT: config.mapping()}))
-        return _drive(store, state, parts, observers)
+        return _drive(store, state, parts, executor or parts.executor(), observers)
 
 
 def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
@@ -174,10 +184,8 @@ def _versus(fitness: Fitness, name: str) -> Versus:
     return Versus(name=name, ratio=fitness.geomean, low=fitness.low, high=fitness.high)
 
 
-def _drive(store: Store, state: State, parts: Parts, observers: Sequence[Observer]) -> RunResult:
+def _drive(store: Store, state: State, parts: Parts, executor: Executor, observers: Sequence[Observer]) -> RunResult:
     """Search until there is a reason to stop; every process that was started is stopped, whatever happens."""
-    seeds = parts.seeds() if state.next_number == 0 else ()
-    executor = parts.executor()
     try:
         with StopRequest(store.folder) as stop:
             search = Search(
@@ -188,7 +196,7 @@ def _drive(store: Store, state: State, parts: Parts, observers: Sequence[Observe
                 terms=parts.terms,
                 stop=stop,
             )
-            reason = search.run(seeds)
+            reason = search.run(parts.seeds() if state.next_number == 0 else ())
     finally:
         executor.close()
     return result_of(state, reason, store.folder)

@@ -18,8 +18,8 @@ from evolve.journal import Journal
 from evolve.proposal import Mutation, plant, propose
 from evolve.state import State
 from evolve.stopping import GOES_ON, StopReason, StopRequest
-from population.candidate import Candidate
-from results.events import RunStopped, StepEvaluated
+from population.candidate import Candidate, short_id
+from results.events import RunNoted, RunStopped, StepEvaluated
 
 POLL_S = 0.5
 FAULTS_IN_A_ROW = 3
@@ -74,9 +74,11 @@ class Search:
             return StopReason.GOAL
         if (reason := self._limit()) is not None:
             return reason
+        if self._state.best is None:
+            return self._no_parent()
         proposal = propose(self._state, self._mutation, self._terms.seed)
-        if isinstance(proposal, StopReason):
-            return proposal
+        if proposal is None:
+            return StopReason.WAITING
         self._journal.write(proposal)
         if number in self._state.waiting:
             self._executor.submit(number, self._state.waiting[number])
@@ -99,6 +101,13 @@ class Search:
         if steps:
             self._journal.write(*steps)
         self._journal.heartbeat()
+
+    def _no_parent(self) -> StopReason:
+        """Stop a run none of whose seeds is right, and say what was wrong with them."""
+        found = [self._state.outcomes[seed.id] for seed in self._state.seeds]
+        seeds = "; ".join(f"{short_id(outcome.candidate_id)} {outcome.verdict}: {outcome.message}" for outcome in found)
+        self._journal.write(RunNoted(text=f"no seed is right in every scenario, so there is nothing to ask about: {seeds}"))
+        return StopReason.EXHAUSTED
 
     def _limit(self) -> StopReason | None:
         """The reason why no further question may be asked."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from evolve.state import State
-from evolve.stopping import StopReason
 from mutators.answerers.base import Answerer, Prompt, Relative
 from mutators.attempts import assignment_of, relative_of
 from mutators.bank import Entry
@@ -63,19 +62,19 @@ def plant(state: State, seeds: Sequence[Candidate]) -> list[StepAsked]:
     return planted
 
 
-def propose(state: State, mutation: Mutation, seed: int) -> StepAsked | StopReason:
-    """The next step, asked and answered; WAITING while the answer isn't there, EXHAUSTED where nobody may breed."""
+def propose(state: State, mutation: Mutation, seed: int) -> StepAsked | None:
+    """The next step, asked and answered; None while the answer isn't there. Needs a right candidate in the archive."""
     number = state.next_number
     random = streams(seed, number)
     island = state.archive.island_of(number)
     selection = select(state.archive, island, random.selection)
     if selection is None:
-        return StopReason.EXHAUSTED
+        raise LookupError(f"nobody lives on island {island}: no seed is right")
     question = _question(state, mutation, island, selection.parent_id, random.question)
     prompt = _prompt(state, number, island, selection, question)
     answer = mutation.answerer.answer(prompt, random.answer)
     if answer is None:
-        return StopReason.WAITING
+        return None
     edited = apply(prompt.parent.source, answer.text)
     child = None if isinstance(edited, Rejected) else candidate_of(edited.source, prompt.parent.language)
     known = None if child is None else state.known_as(child)
