@@ -76,6 +76,7 @@ def _resolve(
             resolve_launch(launch, plan.language, tuple(arguments[name] for name in launch.args), names, scenario.name)
             for launch in launches
         ),
+        kernels=tuple(dict.fromkeys(launch.kernel for launch in plan.launches)),
     )
 
 
