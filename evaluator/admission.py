@@ -9,7 +9,7 @@ from evaluator.backend import Array
 from evaluator.baseline import Baseline
 from evaluator.compare import Comparison, compare
 from evaluator.dtypes import element_type
-from evaluator.task import Arrays, Task, dtype_of, shape_of
+from evaluator.task import Arrays, Task, dtype_of, load_baselines, shape_of
 from evaluator.task_card import Scenario
 
 ROOM = 0.8
@@ -20,15 +20,16 @@ ROOM = 0.8
 class AdmissionRow:
     """One question asked of the task.
 
-    ``passed`` says whether the answer was as it must be. ``share`` is the largest used part of the tolerance over outputs
+    ``answer`` names the outputs that were judged, ``must`` what has to become of them ("pass" or "fail"; "be there" for a
+    missing baseline), ``ok`` whether it did. ``share`` is the largest used part of the tolerance over outputs
     (above 1: refused; None: NaN, infinity or shape). ``detail`` explains a row that didn't pass, or says how a mistake was found.
     """
 
     scenario: str
     distribution: str
-    what: str
+    answer: str
     must: str
-    passed: bool
+    ok: bool
     share: float | None
     detail: str
 
@@ -45,17 +46,19 @@ class Admission:
     @property
     def problems(self) -> tuple[AdmissionRow, ...]:
         """The rows that didn't pass."""
-        return tuple(row for row in self.rows if not row.passed)
+        return tuple(row for row in self.rows if not row.ok)
 
 
-def admit(task: Task, set_name: str, backend_kind: str, baselines: Sequence[Baseline], rng: np.random.Generator) -> Admission:
+def admit(task: Task, set_name: str, backend_kind: str, baselines: Sequence[Baseline] | None = None, seed: int = 0) -> Admission:
     """The admission of a task's scenario set: a row for each check, passed only if all did.
 
     In the cheapest scenario of each region: every baseline of ``backend_kind`` ("cpu" or "cuda") that is available passes on all
     distributions, and on the first with room; plain maths passes through the task's exact transform; every wrong answer fails
-    on the first distribution. At least one baseline must be there. Raises TaskError where the folder itself is faulty.
+    on the first distribution. At least one baseline must be there. ``baselines`` are the folder's own by default. Raises TaskError where the folder itself is faulty.
     """
-    baselines = [baseline for baseline in baselines if baseline.backend == backend_kind]
+    rng = np.random.default_rng(seed)
+    candidates = load_baselines(task.folder) if baselines is None else baselines
+    baselines = [baseline for baseline in candidates if baseline.backend == backend_kind]
     usable = [baseline for baseline in baselines if baseline.available() is None]
     rows: list[AdmissionRow] = []
     for scenario in representatives(task, set_name):
@@ -67,7 +70,7 @@ def admit(task: Task, set_name: str, backend_kind: str, baselines: Sequence[Base
             rows.append(_row(scenario, "-", "baseline", "be there", False, None, missing or f"no {backend_kind} baseline"))
         for distribution in task.distributions:
             rows += _examine(task, scenario, distribution, able, rng)
-    return Admission(task=task.name, set_name=set_name, passed=all(row.passed for row in rows), rows=tuple(rows))
+    return Admission(task=task.name, set_name=set_name, passed=all(row.ok for row in rows), rows=tuple(rows))
 
 
 def representatives(task: Task, set_name: str) -> tuple[Scenario, ...]:
@@ -89,17 +92,17 @@ def _examine(
     tolerances = task.tolerances(symbols, inputs, expected)
     rows = []
 
-    def judge(what: str, outputs: Arrays, must: str) -> None:
+    def judge(answer: str, outputs: Arrays, must: str) -> None:
         found = {name: compare(expected[name], outputs[name], tolerances[name]) for name in outputs}
         right = all(comparison.passed for comparison in found.values())
         share = _share(found)
         detail = "; ".join(f"{name}: {c.message}" for name, c in found.items() if not c.passed)
         if must == "pass" and right and ordinary and share is not None and share > ROOM:
             right, detail = False, f"uses {share:.2f} of the tolerance, and {ROOM} is the most an honest kernel should use"
-        passed = right == (must == "pass")
-        if must == "fail" and not passed:
+        ok = right == (must == "pass")
+        if must == "fail" and not ok:
             detail = "the tolerance lets this mistake pass: change the inputs of the distribution or the tolerance floor"
-        rows.append(_row(scenario, distribution, what, must, passed, share, detail))
+        rows.append(_row(scenario, distribution, answer, must, ok, share, detail))
 
     for baseline in baselines:
         judge(f"baseline {baseline.name}", run_baseline(task, baseline, symbols, inputs), "pass")
@@ -150,14 +153,14 @@ def _share(found: Mapping[str, Comparison]) -> float | None:
 
 
 def _row(
-    scenario: Scenario, distribution: str, what: str, must: str, passed: bool, share: float | None, detail: str
+    scenario: Scenario, distribution: str, answer: str, must: str, ok: bool, share: float | None, detail: str
 ) -> AdmissionRow:
     return AdmissionRow(
         scenario=scenario.name,
         distribution=distribution,
-        what=what,
+        answer=answer,
         must=must,
-        passed=passed,
+        ok=ok,
         share=share,
         detail=detail,
     )

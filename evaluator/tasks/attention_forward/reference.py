@@ -32,8 +32,8 @@ def exact(
     ones, which makes wrong answers.
     """
     dtype = str(symbols["dtype"])
-    q, k, v = (_torch(decode(inputs[name], dtype), torch.float64) for name in "qkv")
     with _threads(symbols):
+        q, k, v = (_torch(decode(inputs[name], dtype), torch.float64) for name in "qkv")
         out, lse = _attend(q, k, v, scale, bounds or visible(symbols), kv_heads)
     return {"out": out.cpu().numpy(), "lse": lse.cpu().numpy()}
 
@@ -47,11 +47,11 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
     above 1 sum the channels of q k^T in another order.
     """
     dtype = str(symbols["dtype"])
-    q, k, v = (_torch(decode(inputs[name], dtype), torch.float32) for name in "qkv")
-    if order > 1:
-        channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
-        q, k = q[..., channels], k[..., channels]
     with _threads(symbols):
+        q, k, v = (_torch(decode(inputs[name], dtype), torch.float32) for name in "qkv")
+        if order > 1:
+            channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
+            q, k = q[..., channels], k[..., channels]
         out, lse = _attend(q, k, v, scale, visible(symbols), None, _ROUNDED.get(dtype), order % 2 == 1)
     return {"out": encode(out.cpu().numpy(), dtype), "lse": lse.cpu().numpy()}
 
