@@ -36,6 +36,10 @@ class Verdict(StrEnum):
     HARNESS_FAULT = "HARNESS_FAULT"
 
 
+NOT_REFUTING = frozenset({Verdict.OK, Verdict.AMBIGUOUS, Verdict.CANCELLED, Verdict.HARNESS_FAULT})
+"""Verdicts of a final that don't say that the candidate is bad. After any other it can't be the best of a run."""
+
+
 class Stage(StrEnum):
     """The stages of the cascade in their order; an outcome names the one it left at."""
 

@@ -147,6 +147,11 @@ class ArchiveContract:
         assert best is not None
         assert best.candidate_id == "fine"
 
+    def test_bounds_the_wrong_way_round_do_not_enter(self, make_archive: Callable[[], Archive]) -> None:
+        archive = make_archive()
+        archive.fold(seed_step(0, "seed"), outcome_of("seed", 1.0))
+        assert not archive.fold(child_step(1, "odd", 0), _odd(7.0))
+
     def test_part_of_the_scenarios_is_not_enough(self, make_archive: Callable[[], Archive]) -> None:
         archive = make_archive()
         assert not archive.fold(seed_step(0, "part"), outcome_of("part", 3.0, scenarios=1))
@@ -205,7 +210,7 @@ class ArchiveContract:
 
 
 def _odd(number: float) -> Outcome:
-    """An outcome whose bounds are fine and whose lower bound is not."""
+    """An outcome of geometric mean 5 whose lower bound is this number."""
     good = outcome_of("odd", 5.0)
     assert good.fitness is not None
     fields = {name: getattr(good.fitness, name) for name in good.fitness.__slots__}
