@@ -3,6 +3,7 @@
 Standard library only. ``evaluator.expression`` evaluates the tree; import from there.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -270,9 +271,12 @@ class _Parser:
         if self.mode is Mode.INTEGER:
             raise self.fail(f"{shown(text)} isn't a decimal integer; expressions of a plan hold integers only")
         try:
-            return float(text)
+            number = float(text)
         except ValueError:
-            raise self.fail(f"{shown(text)} isn't a number") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise self.fail(f"{shown(text)} isn't a number")
+        return number
 
     def call(self, name: str) -> Node:
         if name not in FUNCTIONS:

@@ -246,7 +246,7 @@ class _Watch:
 
 def _limit_hit(returncode: int, cpu_s: float, stderr: bytes, writable: Path, limits: Limits) -> str | None:
     """Which limit a failed child ran into: g++ reports those of its own children only in words, so usage and files count too."""
-    if returncode == -signal.SIGXCPU or cpu_s >= limits.cpu_s:
+    if returncode == -signal.SIGXCPU or cpu_s >= limits.cpu_s or b"CPU time limit exceeded" in stderr:
         return "cpu"
     if returncode == -signal.SIGXFSZ or any(
         path.stat().st_size >= limits.file_bytes for path in writable.rglob("*") if path.is_file() and not path.is_symlink()

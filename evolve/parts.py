@@ -1,5 +1,6 @@
 """Builds what a configuration names: task, seeds, evaluator, executor, mutation. Everything is checked before a run begins."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,7 +100,7 @@ def assemble(config: RunConfig) -> Parts:
             backend=config.task.backend,
             seed=config.run.seed,
             settings=_settings(config),
-            threads=config.evaluation.threads,
+            threads=config.evaluation.threads or spare_cores(),
         ),
         mutation=_mutation(config, task),
         terms=Terms(
@@ -112,6 +113,11 @@ def assemble(config: RunConfig) -> Parts:
         ),
         rules=Rules(islands=config.population.islands, capacity=config.population.capacity),
     )
+
+
+def spare_cores() -> int:
+    """Cores that an evaluation may have: all that this process may use but one, which the search itself needs."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
 def _settings(config: RunConfig) -> HarnessSettings:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from evaluator.expression import Value
 from evaluator.plan.model import KnobSpec, Plan, Quantity
-from evaluator.plan.reading import Scope, Section
+from evaluator.plan.section import Scope, Section
 from population.candidate import Knob
 
 MAX_CHOICES = 64

@@ -5,9 +5,9 @@ from math import prod
 
 from evaluator.expression import Value
 from evaluator.plan.model import LaunchSpec, Quantity
-from evaluator.plan.names import identifier_problem
-from evaluator.plan.reading import Scope, Section, nearest
+from evaluator.plan.names import NameKind, identifier_problem
 from evaluator.plan.resolved import Argument, ResolvedLaunch
+from evaluator.plan.section import Scope, Section, nearest
 from population.candidate import Language
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -18,19 +18,11 @@ MAX_CPU_TASKS = 2**31 - 1
 _CUDA_ONLY = ("block", "cluster", "cooperative", "shared")
 _KEYS = ("kernel", "when", "grid", "args")
 _EXAMPLE_ARGS = 'args = ["q", "k", "v", "out"]'
-ARGUMENT_KINDS = (
-    "an input tensor",
-    "an output tensor",
-    "a workspace",
-    "a tensor map",
-    "a scalar of the plan",
-    "a scenario symbol",
-    "a float argument of the task",
-)
+_NOT_PASSED = (NameKind.KNOB, NameKind.CONSTANT, NameKind.DEVICE_FACT)
 
 
 def read_launch(
-    section: Section, number: int, language: Language, kinds: Mapping[str, str], scopes: tuple[Scope, Scope]
+    section: Section, number: int, language: Language, kinds: Mapping[str, NameKind], scopes: tuple[Scope, Scope]
 ) -> LaunchSpec:
     """One [[launch]]; ``kinds`` says what each name of task and plan is, ``scopes`` are those of conditions and of the rest."""
     narrow, wide = scopes
@@ -68,11 +60,11 @@ def _sizes(section: Section, key: str, scope: Scope) -> tuple[Quantity, ...]:
     return (*given, *(section.quantity(key, 1, scope) for _ in range(3 - len(given))))
 
 
-def _read_args(section: Section, kinds: Mapping[str, str]) -> tuple[str, ...]:
+def _read_args(section: Section, kinds: Mapping[str, NameKind]) -> tuple[str, ...]:
     args = section.need("args", _EXAMPLE_ARGS)
     if not isinstance(args, list) or not args or not all(isinstance(name, str) for name in args):
         raise section.error(f"must be a list of names in quotes, such as {_EXAMPLE_ARGS}", "args")
-    usable = [name for name, kind in kinds.items() if kind in ARGUMENT_KINDS and name != "dtype"]
+    usable = [name for name, kind in kinds.items() if kind not in _NOT_PASSED and name != "dtype"]
     for name in args:
         if name in usable:
             continue
@@ -81,7 +73,7 @@ def _read_args(section: Section, kinds: Mapping[str, str]) -> tuple[str, ...]:
         if name in kinds:
             raise section.error(
                 f"`{name}` is {kinds[name]} and can't be passed; name it in [scalars] to pass its value"
-                + (", or use the macro in the kernel" if kinds[name] in ("a knob", "a constant") else ""),
+                + (", or use the macro in the kernel" if kinds[name] is not NameKind.DEVICE_FACT else ""),
                 "args",
             )
         hint = nearest(name, usable) or f"; the names are {', '.join(usable)}"

@@ -16,6 +16,8 @@ SYMBOL_DTYPES = ("bf16", "fp16", "fp32")
 DEVICE_FACTS = ("sm_count", "shared_limit")
 """Device facts that plan expressions may use."""
 
+MAX_MESSAGE = 600
+
 
 class PlanError(Exception):
     """A plan that can't be used. Raised inside this package only; its functions return it as a Fault."""
@@ -27,11 +29,12 @@ class PlanError(Exception):
         self.scenario = scenario
 
     def fault(self) -> Fault:
-        """The error as a PLAN_ERROR of the screen stage."""
+        """The error as a PLAN_ERROR of the screen stage: one printable line of at most MAX_MESSAGE characters."""
+        text = "".join(letter if letter.isprintable() else "?" for letter in " ".join(self.message.split()))
         return Fault(
             verdict=Verdict.PLAN_ERROR,
             stage=Stage.SCREEN,
-            message=f"line {self.line}: {self.message}",
+            message=f"line {self.line}: {text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 3] + '...'}",
             scenario=self.scenario,
         )
 
@@ -78,10 +81,14 @@ class WorkspaceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorMapSpec:
-    """A TMA descriptor. ``split`` maps an axis to its inner size; ``box`` maps axes, after splitting, to extents in order."""
+    """A TMA descriptor over ``tensor`` with its ``axes``, outermost first.
+
+    ``split`` maps an axis to its inner size; ``box`` maps axes, after splitting, to extents in the order written.
+    """
 
     name: str
     tensor: str
+    axes: tuple[str, ...]
     split: Mapping[str, Quantity]
     box: Mapping[str, Quantity]
     swizzle: str

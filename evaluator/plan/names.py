@@ -3,18 +3,35 @@
 import keyword
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 
 from evaluator.expression_parser import FUNCTIONS
 from evaluator.plan.model import DEVICE_FACTS
-from evaluator.plan.reading import Scope, Section
+from evaluator.plan.section import Scope, Section
 from evaluator.task_card import TaskCard
 
+
+class NameKind(StrEnum):
+    """What a name of the task or the plan stands for, in the words of the messages."""
+
+    SYMBOL = "a scenario symbol"
+    DEVICE_FACT = "a device fact"
+    INPUT = "an input tensor"
+    OUTPUT = "an output tensor"
+    FLOAT = "a float argument of the task"
+    KNOB = "a knob"
+    CONSTANT = "a constant"
+    WORKSPACE = "a workspace"
+    TENSOR_MAP = "a tensor map"
+    SCALAR = "a scalar of the plan"
+
+
 TABLES = {
-    "knobs": "a knob",
-    "constants": "a constant",
-    "workspace": "a workspace",
-    "tensor_maps": "a tensor map",
-    "scalars": "a scalar of the plan",
+    "knobs": NameKind.KNOB,
+    "constants": NameKind.CONSTANT,
+    "workspace": NameKind.WORKSPACE,
+    "tensor_maps": NameKind.TENSOR_MAP,
+    "scalars": NameKind.SCALAR,
 }
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _RESERVED_SHAPE = re.compile(r"_[A-Z]|.*__", re.ASCII)
@@ -38,12 +55,12 @@ def identifier_problem(name: str) -> str | None:
     return None
 
 
-def name_kinds(root: Section, card: TaskCard) -> dict[str, str]:
+def name_kinds(root: Section, card: TaskCard) -> dict[str, NameKind]:
     """What each name of the task and the plan is. PlanError for a bad name or one used twice."""
-    kinds = dict.fromkeys(card.symbols, "a scenario symbol")
-    kinds |= dict.fromkeys(DEVICE_FACTS, "a device fact")
-    kinds |= {tensor.name: f"an {tensor.role} tensor" for tensor in card.tensors}
-    kinds |= dict.fromkeys(card.scalars, "a float argument of the task")
+    kinds = dict.fromkeys(card.symbols, NameKind.SYMBOL)
+    kinds |= dict.fromkeys(DEVICE_FACTS, NameKind.DEVICE_FACT)
+    kinds |= {tensor.name: NameKind.OUTPUT if tensor.role == "output" else NameKind.INPUT for tensor in card.tensors}
+    kinds |= dict.fromkeys(card.scalars, NameKind.FLOAT)
     for table, kind in TABLES.items():
         section = root.inner(table, f"[{table}]")
         for name in section.values:
@@ -55,10 +72,10 @@ def name_kinds(root: Section, card: TaskCard) -> dict[str, str]:
     return kinds
 
 
-def scopes(kinds: Mapping[str, str], card: TaskCard) -> tuple[Scope, Scope]:
+def scopes(kinds: Mapping[str, NameKind], card: TaskCard) -> tuple[Scope, Scope]:
     """The scope of conditions (scenario symbols only) and that of every other expression (with knobs and device facts)."""
     symbols = frozenset(card.symbols)
-    knobs = frozenset(name for name, kind in kinds.items() if kind == TABLES["knobs"])
+    knobs = frozenset(name for name, kind in kinds.items() if kind is NameKind.KNOB)
     narrow = Scope(allowed=symbols, title="scenario symbols", others=kinds)
     wide = Scope(
         allowed=symbols | knobs | frozenset(DEVICE_FACTS), title="scenario symbols, knobs and device facts", others=kinds

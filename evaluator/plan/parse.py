@@ -6,9 +6,10 @@ from evaluator.outcome import Fault
 from evaluator.plan.knobs import read_knobs
 from evaluator.plan.launches import read_launch
 from evaluator.plan.model import DTYPE_BYTES, LaunchSpec, Plan, PlanError, Quantity, WorkspaceSpec
-from evaluator.plan.names import name_kinds, scopes
-from evaluator.plan.reading import Scope, Section, key_lines, load_table, plan_text
+from evaluator.plan.names import NameKind, name_kinds, scopes
+from evaluator.plan.section import Scope, Section
 from evaluator.plan.tensor_maps import read_tensor_maps, workspace_axes
+from evaluator.plan.text import key_lines, load_table, plan_text
 from evaluator.task_card import TaskCard
 from population.candidate import Language
 
@@ -103,7 +104,7 @@ def _read_workspaces(table: Section, scope: Scope) -> dict[str, WorkspaceSpec]:
 
 
 def _read_launches(
-    root: Section, language: Language, kinds: Mapping[str, str], both: tuple[Scope, Scope]
+    root: Section, language: Language, kinds: Mapping[str, NameKind], both: tuple[Scope, Scope]
 ) -> tuple[LaunchSpec, ...]:
     tables = root.values.get("launch")
     if tables is None:

@@ -10,7 +10,7 @@ from evaluator.plan.knobs import knob_values
 from evaluator.plan.launches import resolve_launch
 from evaluator.plan.model import DEVICE_FACTS, DTYPE_BYTES, LaunchSpec, Plan, PlanError, WorkspaceSpec
 from evaluator.plan.resolved import Argument, ArgumentKind, Buffer, Resolved
-from evaluator.plan.tensor_maps import resolve_tensor_map, workspace_axes
+from evaluator.plan.tensor_maps import resolve_tensor_map
 from evaluator.task_card import Scenario, TaskCard
 
 MAX_INT32 = 2**31 - 1
@@ -61,9 +61,6 @@ def _resolve(
     workspaces = tuple(_workspace(spec, names, scenario) for name, spec in plan.workspaces.items() if name in used)
     _check_workspaces(plan, workspaces, tensors, scenario)
     buffers = {buffer.name: buffer for buffer in (*tensors, *workspaces)}
-    axes = {tensor.name: tensor.axes for tensor in card.tensors} | {
-        spec.name: workspace_axes(tuple(size.expression.text for size in spec.shape)) for spec in plan.workspaces.values()
-    }
     arguments = {name: _argument(name, plan, scenario, names, scalars, frozenset(buffers)) for name in used}
     return Resolved(
         scenario=scenario.name,
@@ -74,13 +71,12 @@ def _resolve(
         nondeterministic=plan.nondeterministic,
         tensors=tensors,
         workspaces=workspaces,
-        tensor_maps=tuple(
-            resolve_tensor_map(spec, buffers[spec.tensor], axes[spec.tensor], names, scenario.name) for spec in maps
-        ),
+        tensor_maps=tuple(resolve_tensor_map(spec, buffers[spec.tensor], names, scenario.name) for spec in maps),
         launches=tuple(
             resolve_launch(launch, plan.language, tuple(arguments[name] for name in launch.args), names, scenario.name)
             for launch in launches
         ),
+        kernels=tuple(dict.fromkeys(launch.kernel for launch in plan.launches)),
     )
 
 
@@ -162,13 +158,30 @@ def _argument(
         return Argument(name=name, kind=ArgumentKind.TENSOR)
     if name in plan.scalars:
         value = plan.scalars[name].at(names, scenario.name)
-        if not -MAX_INT32 - 1 <= value <= MAX_INT32:
+        if not _fits_int32(value):
             raise plan.scalars[name].error(f"{value} doesn't fit in int32; pass a smaller unit or its factors", scenario.name)
         return Argument(name=name, kind=ArgumentKind.INT32, value=value)
     if name in scenario.symbols:
-        return Argument(name=name, kind=ArgumentKind.INT32, value=int(scenario.symbols[name]))
+        return Argument(name=name, kind=ArgumentKind.INT32, value=_symbol(name, plan, scenario))
     (rounded,) = struct.unpack("f", struct.pack("f", scalars[name]))
     return Argument(name=name, kind=ArgumentKind.FLOAT32, value=rounded)
+
+
+def _symbol(name: str, plan: Plan, scenario: Scenario) -> int:
+    value = int(scenario.symbols[name])
+    if not _fits_int32(value):
+        launch = next(launch for launch in plan.launches if name in launch.args)
+        raise PlanError(
+            f"args of launch {launch.kernel}: {name} is {value}, which doesn't fit in int32; pass it in parts by [scalars] "
+            f"(scenario {scenario.name})",
+            launch.line,
+            scenario.name,
+        )
+    return value
+
+
+def _fits_int32(value: int) -> bool:
+    return -MAX_INT32 - 1 <= value <= MAX_INT32
 
 
 def _define(value: int) -> str:

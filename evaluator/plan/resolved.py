@@ -72,6 +72,7 @@ class Resolved:
     """The whole plan for one scenario.
 
     ``defines`` are knobs and constants as text for ``-DNAME=value``: scenarios with equal defines share one build.
+    ``kernels`` are all kernels that the plan names, those included that this scenario doesn't launch.
     """
 
     scenario: str
@@ -84,3 +85,4 @@ class Resolved:
     workspaces: tuple[Buffer, ...]
     tensor_maps: tuple[TensorMap, ...]
     launches: tuple[ResolvedLaunch, ...]
+    kernels: tuple[str, ...] = ()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from evaluator.expression import Value
 from evaluator.plan.model import DTYPE_BYTES, PlanError, Quantity, TensorMapSpec
 from evaluator.plan.names import identifier_problem
-from evaluator.plan.reading import Scope, Section, nearest
 from evaluator.plan.resolved import Buffer, TensorMap
+from evaluator.plan.section import Scope, Section, nearest
 
 SWIZZLE_BYTES: Mapping[str, int] = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 INTERLEAVES = ("none", "16B", "32B")
@@ -61,6 +61,7 @@ def _read_map(name: str, section: Section, axes: Mapping[str, tuple[str, ...]], 
     return TensorMapSpec(
         name=name,
         tensor=tensor,
+        axes=axes[tensor],
         split=split,
         box=box,
         swizzle=section.word("swizzle", tuple(SWIZZLE_BYTES), "none"),
@@ -89,15 +90,13 @@ def workspace_axes(shape: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def resolve_tensor_map(
-    spec: TensorMapSpec, buffer: Buffer, axes: tuple[str, ...], names: Mapping[str, Value], scenario: str
-) -> TensorMap:
+def resolve_tensor_map(spec: TensorMapSpec, buffer: Buffer, names: Mapping[str, Value], scenario: str) -> TensorMap:
     """The descriptor in one scenario, innermost axis first. PlanError for anything the driver would refuse.
 
     Order: the axis of stride 1, then the axes of ``box`` as written, then the rest from the inside out. An axis that ``box``
     doesn't name has extent 1.
     """
-    ordered = _ordered(_split_axes(spec, buffer, axes, names, scenario), spec)
+    ordered = _ordered(_split_axes(spec, buffer, names, scenario), spec)
     size = DTYPE_BYTES[buffer.dtype]
     box = tuple(_box(spec, axis, names, scenario) for axis in ordered)
     strides = tuple(axis.stride * size for axis in ordered[1:])
@@ -117,13 +116,11 @@ def resolve_tensor_map(
     return found
 
 
-def _split_axes(
-    spec: TensorMapSpec, buffer: Buffer, axes: tuple[str, ...], names: Mapping[str, Value], scenario: str
-) -> list[_Axis]:
+def _split_axes(spec: TensorMapSpec, buffer: Buffer, names: Mapping[str, Value], scenario: str) -> list[_Axis]:
     """All axes after splitting, innermost first."""
     found: list[_Axis] = []
     stride = 1
-    for name, size in zip(reversed(axes), reversed(buffer.shape), strict=True):
+    for name, size in zip(reversed(spec.axes), reversed(buffer.shape), strict=True):
         if name not in spec.split:
             found.append(_Axis(name, size, stride))
         else:

@@ -1,7 +1,7 @@
 """The example of the candidate format, as written in the design, reads and works out to the numbers of the prototype."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.outcome import Fault, Verdict
@@ -82,6 +82,7 @@ def test_shared_memory_of_the_example_is_too_large_at_d256() -> None:
     )
 
 
+@settings(deadline=None)
 @given(
     b=st.integers(1, 64), sq=st.integers(65, 70000), sk=st.integers(1, 70000), h=st.integers(1, 64),
     d=st.sampled_from([64, 128]), causal=st.integers(0, 1),

@@ -1,0 +1,38 @@
+"""The command ``askevolve``. Only light imports here and in the command modules: ``--help`` loads no numpy, torch or Ray."""
+
+import os
+import sys
+
+import typer
+
+from evolve.cli import housekeeping, inspecting, measuring, searching, setup, tasks
+from evolve.cli.errors import translate
+from evolve.cli.output import Exit, reported
+
+app = typer.Typer(
+    name="askevolve",
+    help="Evolve attention kernels by asking questions: launch a search, inspect it, hand over what it found.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
+    "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a kernel or task was refuted, 130 interrupted twice.",
+)
+for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
+                inspecting.diff, inspecting.lineage, measuring.evaluate, measuring.final, housekeeping.gc):  # fmt: skip
+    app.command()(command)
+app.command("list")(inspecting.list_runs)
+app.add_typer(tasks.app, name="task")
+
+
+def main() -> None:
+    """Run the command line; known errors end with one line and their exit code, others with a traceback."""
+    debug = os.environ.get("ASKEVOLVE_DEBUG", "") not in {"", "0"}
+    try:
+        with reported(debug, translate):
+            app()
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(Exit.DONE)

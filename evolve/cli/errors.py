@@ -1,0 +1,32 @@
+"""The packages' own errors as messages and exit codes of the command line."""
+
+from evolve.cli.output import CommandError, Exit
+
+
+def translate(error: Exception) -> CommandError | None:
+    """The command-line form of a known error, None for one that nobody foresaw.
+
+    Matched by class name, so that translating an error loads no package that the command didn't load itself.
+    """
+    for kind in type(error).__mro__:
+        code = CODES.get(kind.__name__)
+        if code is not None:
+            return CommandError(str(error), code)
+    return None
+
+
+CODES = {
+    "ConfigError": Exit.CONFIG,
+    "GoalError": Exit.CONFIG,
+    "TaskError": Exit.CONFIG,
+    "ScenarioError": Exit.CONFIG,
+    "BankError": Exit.CONFIG,
+    "BudgetRefused": Exit.BUDGET,
+    "EnvironmentUnfit": Exit.ENVIRONMENT,
+    "RunNameInvalid": Exit.CONFIG,
+    "RunUnwritable": Exit.ENVIRONMENT,
+    "StoreFull": Exit.ENVIRONMENT,
+    "IdUnknown": Exit.USAGE,
+    "IdAmbiguous": Exit.USAGE,
+    "RunError": Exit.RUN_FOLDER,
+}

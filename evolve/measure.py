@@ -1,0 +1,73 @@
+"""One evaluation outside a search: of a file, or of a run's candidate again."""
+
+from pathlib import Path
+
+from evaluator.outcome import Effort, Outcome
+from evaluator.plan.parse import parse_plan
+from evaluator.plan.resolve import supported
+from evaluator.request import Request
+from evaluator.settings import full_settings, quick_settings
+from evaluator.task import Task, load_task
+from evolve.api import stored_config
+from evolve.config import ConfigError
+from evolve.parts import EvaluatorSpec, assemble, spare_cores
+from evolve.state import State
+from population.candidate import Candidate
+from results.events import FinalMeasured
+from results.store import Store
+
+
+def evaluate(candidate: Candidate, task_name: str, scenarios: str | None, *, effort: Effort, quick: bool) -> Outcome:
+    """The outcome of a C++ candidate on this machine; ``scenarios`` None takes ``covering_set``.
+
+    Raises TaskError, and ValueError where no baseline is available.
+    """
+    spec = EvaluatorSpec(
+        task=task_name,
+        scenarios=scenarios or covering_set(candidate, load_task(task_name)),
+        backend="cpu",
+        seed=0,
+        settings=quick_settings() if quick else full_settings(),
+        threads=spare_cores(),
+    )
+    evaluator = spec()
+    try:
+        return evaluator.evaluate(Request(candidate=candidate, effort=effort))
+    finally:
+        evaluator.close()
+
+
+def covering_set(candidate: Candidate, task: Task) -> str:
+    """The smallest scenario set that the candidate claims as a whole; the task's first set where there is none."""
+    covered: list[tuple[int, str]] = []
+    for name in task.sets():
+        card = task.card(name)
+        plan = parse_plan(candidate.source, candidate.language, card)
+        claimed = supported(plan, card) if hasattr(plan, "launches") else ()
+        if isinstance(claimed, tuple) and len(claimed) == len(card.scenarios):
+            covered.append((len(claimed), name))
+    return min(covered)[1] if covered else task.sets()[0]
+
+
+def verify(folder: Path, candidate_id: str) -> Outcome:
+    """A new final of a run's candidate with the run's right seeds as rivals, stored in the run.
+
+    Raises ConfigError where the task has changed since, and ``results.errors.RunError`` about the folder.
+    """
+    with Store.open(folder) as store:
+        events = [recorded.event for recorded in store.events()]
+        config, card = stored_config(events)
+        parts = assemble(config)
+        if parts.card.hash != card.hash:
+            raise ConfigError(f"task {card.name} has changed since this run, so a final now would measure something else")
+        state = State(card, parts.rules)
+        for event in events:
+            state.apply(event)
+        evaluator = parts.spec()
+        try:
+            request = Request(candidate=state.candidate(candidate_id), effort=Effort.FINAL, rivals=state.right_seeds)
+            outcome = evaluator.evaluate(request)
+        finally:
+            evaluator.close()
+        store.append(FinalMeasured(outcome=outcome))
+    return outcome
