@@ -56,7 +56,7 @@ class State:
         """Folded steps by island, oldest first."""
         self.layers: defaultdict[int, list[Layer]] = defaultdict(list)
         """Layers that questions on an island were about, oldest first, open steps included."""
-        self.makers: dict[str | None, Attempt] = {}
+        self.makers: dict[str, Attempt] = {}
         """The folded step that first made a candidate."""
         self.records = Records()
         self.finals: dict[str, Outcome] = {}
