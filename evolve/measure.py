@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evaluator.outcome import Effort, Outcome
+from evaluator.outcome import Effort, Fault, Outcome
 from evaluator.plan.parse import parse_plan
 from evaluator.plan.resolve import supported
 from evaluator.request import Request
@@ -43,8 +43,8 @@ def covering_set(candidate: Candidate, task: Task) -> str:
     for name in task.sets():
         card = task.card(name)
         plan = parse_plan(candidate.source, candidate.language, card)
-        claimed = supported(plan, card) if hasattr(plan, "launches") else ()
-        if isinstance(claimed, tuple) and len(claimed) == len(card.scenarios):
+        claimed = plan if isinstance(plan, Fault) else supported(plan, card)
+        if not isinstance(claimed, Fault) and len(claimed) == len(card.scenarios):
             covered.append((len(claimed), name))
     return min(covered)[1] if covered else task.sets()[0]
 

@@ -11,7 +11,7 @@ from evaluator.plan.parse import parse_plan
 from evaluator.request import Request
 from evaluator.task_card import TaskCard
 from evolve.budget import Spent
-from mutators.attempts import Attempt, attempt_of
+from mutators.attempts import Attempt, attempt_of, change_of
 from mutators.question import Layer
 from mutators.records import Records
 from population.archive import AddStatus, Member
@@ -182,7 +182,7 @@ class State:
         status = self._archive.fold(asked.step, outcome)
         attempt = attempt_of(
             step=asked.step,
-            accepted=status is not AddStatus.NOT_ADDED,
+            accepted=status is not AddStatus.NOT_ADDED and self._improves_parent(outcome, parent_id),
             question=asked.question,
             answer=asked.answer,
             header=asked.header,
@@ -204,6 +204,13 @@ class State:
             accepted=attempt.accepted,
             best_id=self.best.candidate_id if self.best else None,
         )
+
+    def _improves_parent(self, outcome: Outcome | None, parent_id: str | None) -> bool:
+        """Whether the lower bound lies above the parent's median; a seed has no parent to improve."""
+        if parent_id is None:
+            return True
+        change = change_of(outcome, self.outcomes.get(parent_id))
+        return change is not None and change.low is not None and change.low > 1
 
     def _fold_again(self, stored: StepFolded) -> None:
         again = self.fold() if self.can_fold else None
