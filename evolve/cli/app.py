@@ -16,7 +16,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
-    "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a kernel or task was refuted, 130 interrupted twice.",
+    "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a kernel or task was refuted, 130 interrupted twice. "
+    "ASKEVOLVE_DEBUG=1 shows the traceback of an error.",
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
                 inspecting.diff, inspecting.lineage, measuring.evaluate, measuring.final, housekeeping.gc):  # fmt: skip
@@ -33,6 +34,3 @@ def main() -> None:
             app()
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(Exit.DONE)
