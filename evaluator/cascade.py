@@ -66,7 +66,7 @@ def score(findings: Findings) -> Outcome:
             f"{mean.ratio:.3f} times {session.primary.name}, but the interval [{mean.low:.3f}, {mean.high:.3f}] is still wider "
             f"than +-{100 * widest:.3g} % after the last look. Evaluate again on a quieter host."
         )
-        return findings.ended(Verdict.AMBIGUOUS, Stage.SCORE, message)
+        return findings.ended(Verdict.AMBIGUOUS, Stage.SCORE, message, found)
     return findings.scored(found)
 
 

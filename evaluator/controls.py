@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.backend import Array, Program, Ran, Side
+from evaluator.disturbance import settle
 from evaluator.outcome import Fault, Timing, Verdict
 from evaluator.peers import closing, start_baseline
 from evaluator.session import Controls, Session
@@ -67,6 +68,7 @@ def run_controls(session: Session, program: Program, rng: np.random.Generator) -
 
 def _race_itself(session: Session, program: Program, rng: np.random.Generator, slowed_by: float) -> Timing | Fault:
     slots = session.slots(program.resolved)
+    session.prepare_race(program.scenario)
     opponent = start_baseline(session, session.primary, program, slots)
     if isinstance(opponent, Fault):
         return opponent
@@ -76,6 +78,7 @@ def _race_itself(session: Session, program: Program, rng: np.random.Generator, s
             return copy
         with closing(copy):
             terms = session.terms(rng, program.scenario, session.primary.name, session.primary.leaves_out)
+            settle()
             raced = race(SlowedSide(copy, slowed_by), opponent, terms.between_equals())
     if isinstance(raced, Timing):
         return raced

@@ -1,7 +1,11 @@
 """What else happened on the host while a block was timed."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+
+NAP_S = 0.005
+IDLE_SHARE = 0.2
 
 Pressure = Callable[[], int | None]
 """Microseconds for which something was kept waiting for the device, ever rising; None where the host doesn't tell."""
@@ -14,3 +18,20 @@ def cpu_pressure_us(path: Path = Path("/proc/pressure/cpu")) -> int | None:
         return int(first.rpartition("total=")[2])
     except (OSError, IndexError, ValueError):
         return None
+
+
+def settle(
+    own_cpu_s: Callable[[], float] = time.process_time,
+    sleep: Callable[[float], None] = time.sleep,
+    most_naps: int = 100,
+) -> bool:
+    """Wait until this process itself is idle, so that its own threads don't disturb what it times; False where they never rest.
+
+    Thread pools of BLAS and OpenMP spin for tens of milliseconds after a call. ``own_cpu_s`` is CPU time of all threads (s).
+    """
+    for _ in range(most_naps):
+        before_s = own_cpu_s()
+        sleep(NAP_S)
+        if own_cpu_s() - before_s < IDLE_SHARE * NAP_S:
+            return True
+    return False

@@ -31,9 +31,9 @@ class Findings:
         """The outcome that a fault ends with."""
         return self._outcome(fault.verdict, fault.stage, fault.message, fault=fault)
 
-    def ended(self, verdict: Verdict, stage: Stage, message: str) -> Outcome:
-        """An outcome without score that isn't a fault: SLOWER or AMBIGUOUS."""
-        return self._outcome(verdict, stage, message)
+    def ended(self, verdict: Verdict, stage: Stage, message: str, fitness: Fitness | None = None) -> Outcome:
+        """An outcome that isn't a fault but decides nothing: SLOWER, or AMBIGUOUS with the fitness as far as it is known."""
+        return self._outcome(verdict, stage, message, fitness=fitness)
 
     def scored(self, score: Fitness, versus: tuple[Fitness, ...] = ()) -> Outcome:
         """OK with its score."""

@@ -36,6 +36,10 @@ class Verdict(StrEnum):
     HARNESS_FAULT = "HARNESS_FAULT"
 
 
+NOT_REFUTING = frozenset({Verdict.OK, Verdict.AMBIGUOUS, Verdict.CANCELLED, Verdict.HARNESS_FAULT})
+"""Verdicts of a final that don't say that the candidate is bad. After any other it can't be the best of a run."""
+
+
 class Stage(StrEnum):
     """The stages of the cascade in their order; an outcome names the one it left at."""
 
@@ -149,7 +153,7 @@ class Outcome:
     """Everything one evaluation found out about one candidate.
 
     ``fitness`` is against the primary baseline and exists only where every scenario of the declared domain is right and was
-    timed; ``versus`` holds further opponents (other baselines, at finals the better seed). ``facts`` are compiler and launch
+    timed (AMBIGUOUS keeps it: right and timed, but the interval is too wide to replace anything); ``versus`` holds further opponents (other baselines, at finals the better seed). ``facts`` are compiler and launch
     facts with units in their names. ``supported`` names the scenarios of the set that the candidate claims.
     ``noise_floor_pct`` is the half-width of the session's A/A race (None: not run).
     """

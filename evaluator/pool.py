@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.backend import Array
-from evaluator.settings import HarnessSettings
 from evaluator.task import Task
 from evaluator.task_card import Scenario
 from evaluator.tolerance import Tolerance
@@ -57,17 +56,17 @@ class Draw:
 class Pool:
     """The input sets of one session. Not thread-safe: one evaluation uses it at a time."""
 
-    def __init__(self, task: Task, settings: HarnessSettings, secret: bytes) -> None:
+    def __init__(self, task: Task, most_bytes: int, secret: bytes) -> None:
         self._task = task
-        self._settings = settings
+        self._most_bytes = most_bytes
         self._secret = secret
         self._members: OrderedDict[str, Member] = OrderedDict()
         self._peers: dict[str, Mapping[str, Array] | None] = {}
         self._held_bytes = 0
 
-    def draw(self, scenario: Scenario, distribution: str, rng: np.random.Generator) -> Draw:
-        """A random member of the scenario and distribution under a random transform, both picked by ``rng``."""
-        member = self.member(scenario, distribution, int(rng.integers(self._settings.pool_members)))
+    def draw(self, scenario: Scenario, distribution: str, rng: np.random.Generator, members: int = 1) -> Draw:
+        """One of the first ``members`` of the scenario and distribution under a transform, both picked by ``rng``."""
+        member = self.member(scenario, distribution, int(rng.integers(members)))
         transform = self._task.transform(scenario.symbols, rng)
         return Draw(member=member, transform=transform, inputs=transform.apply(member.inputs))
 
@@ -79,7 +78,7 @@ class Pool:
             found = self._make(scenario, distribution, key)
             self._held_bytes += found.size_bytes
         self._members[key] = found
-        while self._held_bytes > self._settings.pool_bytes and len(self._members) > 1:
+        while self._held_bytes > self._most_bytes and len(self._members) > 1:
             oldest_key, oldest = self._members.popitem(last=False)
             self._peers.pop(oldest_key, None)
             self._held_bytes -= oldest.size_bytes

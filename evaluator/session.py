@@ -13,7 +13,7 @@ from evaluator.baseline import Baseline
 from evaluator.check import Examination, judge
 from evaluator.disturbance import Pressure
 from evaluator.plan.resolved import Resolved
-from evaluator.pool import Entropy, Pool
+from evaluator.pool import Draw, Entropy, Pool
 from evaluator.roofline import Floor, floor_us
 from evaluator.settings import HarnessSettings
 from evaluator.task import Task, dtype_of
@@ -66,6 +66,16 @@ class Session:
         """Arithmetic of one execution, by which scenarios are put in order of cost."""
         return self.task.work(scenario.symbols).flop
 
+    def draw(self, scenario: Scenario, distribution: str, rng: np.random.Generator) -> Draw:
+        """Fresh contents; the everyday distribution has several members, since every race draws from it."""
+        members = self.settings.pool_members if distribution == self.everyday else 1
+        return self.pool.draw(scenario, distribution, rng, members)
+
+    def prepare_race(self, scenario: Scenario) -> None:
+        """Work out all answers that a race will need, so that none is worked out between its blocks."""
+        for number in range(self.settings.pool_members):
+            self.pool.member(scenario, self.everyday, number)
+
     def floor(self, scenario: Scenario) -> Floor:
         """The physical floor of one execution on this device."""
         dtype = dtype_of(self.task.outputs[0], scenario.symbols)
@@ -105,7 +115,7 @@ class Session:
         return Race(
             scenario=scenario.name,
             opponent=opponent,
-            draw=lambda: self.pool.draw(scenario, self.everyday, rng),
+            draw=lambda: self.draw(scenario, self.everyday, rng),
             judge=lambda draw, found: judge(draw, found, outputs),
             judge_opponent=lambda draw, found: judge(draw, found, computed),
             floor=self.floor(scenario),

@@ -33,7 +33,7 @@ class HarnessSettings:
     disturbed_share: float = 0.02  # CPU time that others were kept waiting for, as a share of a block
     physics_factor: float = 0.95  # a time under this share of the floor is TOO_FAST
     slowed_by: float = 0.03  # the sensitivity control slows a copy of the baseline by this
-    pool_members: int = 3
+    pool_members: int = 3  # of the everyday distribution; others have one
     pool_bytes: int = 1 << 30
     search_distributions: int = 3  # distributions per scenario in a search; finals take all
     repeats: int = 3  # executions of the same inputs that must agree bit by bit
@@ -60,7 +60,7 @@ def full_settings(timing_looks: int = 4) -> HarnessSettings:
     return _with_looks(HarnessSettings(), timing_looks)
 
 
-def quick_settings(timing_looks: int = 2) -> HarnessSettings:
+def quick_settings(timing_looks: int = 3) -> HarnessSettings:
     """Settings for short runs on a small machine: seconds a candidate, wider intervals, fewer distributions."""
     quick = HarnessSettings(
         narrow_half_width=0.02,

@@ -8,6 +8,7 @@ import numpy as np
 from evaluator.backend import Program, Side
 from evaluator.baseline import Baseline
 from evaluator.check import check
+from evaluator.disturbance import settle
 from evaluator.findings import Findings
 from evaluator.outcome import Fault, Stage, Timing
 from evaluator.peers import baseline_outputs, closing, start_baseline
@@ -54,7 +55,7 @@ def examine(findings: Findings, rng: np.random.Generator, program: Program, dist
         return replace(side, scenario=program.scenario.name)
     with closing(side):
         for distribution in distributions:
-            draw = session.pool.draw(program.scenario, distribution, rng)
+            draw = session.draw(program.scenario, distribution, rng)
             peer = baseline_outputs(session, program, draw, rng)
             checked = check(side, draw, session.examination(rng, program.scenario, program.resolved.nondeterministic), peer)
             findings.checks.extend(checked.checks)
@@ -75,6 +76,7 @@ def race_opponent(
     """The race of the program against one opponent, with the host to itself where the CPU is timed."""
     session = findings.session
     slots = session.slots(program.resolved)
+    session.prepare_race(program.scenario)
     with session.timing(f"timing {short_id(program.candidate_id)}"):
         rival = opponent.start(program, slots)
         if isinstance(rival, Fault):
@@ -87,6 +89,7 @@ def race_opponent(
                 terms = session.terms(rng, program.scenario, opponent.name, opponent.leaves_out, stop_below)
                 if looks is not None:
                     terms = replace(terms, settings=replace(session.settings, looks=looks))
+                settle()
                 raced = race(side, rival, terms)
     if isinstance(raced, Fault):
         return replace(raced, scenario=program.scenario.name, stage=Stage.TIME)

@@ -32,7 +32,7 @@ Expected = Mapping[str, NDArray[np.float64]]
 BUILT_IN = Path(__file__).parent / "tasks"
 _RULES = ("tolerance.py", "compare.py", "dtypes.py", "transforms.py", "scenario_sets.py", "task.py")
 _MOST_ORDERS = 8
-_ENOUGH_ELEMENTS = 1 << 15
+_ENOUGH_ELEMENTS = 1 << 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,7 @@ class State:
     def right_seeds(self) -> tuple[Candidate, ...]:
         """Seeds that were found right: the rivals of every final."""
         verdicts = {seed.id: outcome.verdict for seed in self.seeds if (outcome := self.outcomes.get(seed.id))}
-        return tuple(seed for seed in self.seeds if verdicts.get(seed.id) is Verdict.OK)
+        return tuple(seed for seed in self.seeds if verdicts.get(seed.id) in (Verdict.OK, Verdict.AMBIGUOUS))
 
     def steps_from(self, parent_id: str) -> Sequence[StepAsked]:
         """Every step that started from a candidate, oldest first, open ones included."""

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from evaluator.outcome import Outcome, Verdict
-from population.candidate import Step
+from population.candidate import Origin, Step
 
 
 class AddStatus(IntEnum):
@@ -73,8 +73,13 @@ class Archive(Protocol):
 
 
 def member_of(step: Step, outcome: Outcome | None, scenarios: int) -> Member | None:
-    """The member that an outcome makes, None unless it is right, scored over all ``scenarios`` and finite throughout."""
-    if outcome is None or outcome.verdict is not Verdict.OK or outcome.fitness is None:
+    """The member that an outcome makes, None unless it is right, scored over all ``scenarios`` and finite throughout.
+
+    AMBIGUOUS replaces nothing, so it makes no member, unless it is a seed: a noisy host must not end a search before it begins.
+    """
+    if outcome is None or outcome.fitness is None:
+        return None
+    if outcome.verdict is not Verdict.OK and not (outcome.verdict is Verdict.AMBIGUOUS and step.origin is Origin.SEED):
         return None
     fitness = outcome.fitness
     ratios = {timing.scenario: timing.ratio for timing in outcome.timings if timing.opponent == fitness.opponent}

@@ -108,8 +108,9 @@ def _gain(db: sqlite3.Connection, candidate_id: str | None, parent_id: str | Non
 
 def _figures(outcome: Outcome) -> tuple[object, ...]:
     fitness = outcome.fitness
-    scores: tuple[object, ...] = (None,) * 6
+    scores: tuple[object, ...] = (None,) * 7
     if fitness is not None:
-        scores = (fitness.opponent, fitness.low, fitness.geomean, fitness.high, fitness.worst_scenario, fitness.worst_ratio)
+        bounds = (fitness.low, fitness.geomean, fitness.high)
+        scores = (fitness.opponent, fitness.scenarios, *bounds, fitness.worst_scenario, fitness.worst_ratio)
     head = (outcome.candidate_id, outcome.verdict, outcome.stage, outcome.message, outcome.wall_s)
     return (*head, *scores, outcome.noise_floor_pct)

@@ -1,9 +1,19 @@
 """The questions that readers put to a run's tables, as SQL. ``results.reader`` gives the answers as values."""
 
-from evaluator.outcome import Stage
+from evaluator.outcome import NOT_REFUTING, Stage
 
-INFO = """
-SELECT name, config_hash, version, started_at, best_id, spent_s, stopped_by,
+REFUTED = (
+    f"SELECT candidate_id FROM finals WHERE verdict NOT IN ({', '.join(repr(verdict.value) for verdict in sorted(NOT_REFUTING))})"
+)
+WHOLE = "o.verdict = 'OK' AND o.scenarios = (SELECT scenarios FROM run)"  # right in all scenarios, so it may be the best
+BEST = f"""
+SELECT CASE WHEN best_id NOT IN ({REFUTED}) THEN best_id WHEN best_id IS NOT NULL THEN (
+    SELECT o.candidate_id FROM outcomes o WHERE {WHOLE} AND o.candidate_id NOT IN ({REFUTED}) ORDER BY o.low DESC LIMIT 1
+) END FROM run
+"""  # the search's own word; between a final that refutes it and the next fold, the next by fitness
+
+INFO = f"""
+SELECT name, config_hash, version, started_at, ({BEST}) AS best_id, spent_s, stopped_by,
     (SELECT MAX(at) FROM events WHERE seq = (SELECT MAX(seq) FROM events)) AS last_at,
     (SELECT MAX(seq) FROM events) AS events,
     (SELECT COUNT(*) FROM candidates) AS candidates,
@@ -18,13 +28,14 @@ FROM run
 
 CANDIDATE_COLUMNS = """
     c.id, c.normal_id, c.language, c.step_number, c.origin, c.island, c.parent_id, c.depth,
-    o.verdict, o.stage, o.message, o.opponent, o.low, o.geomean, o.high, o.worst_scenario, o.worst_ratio, s.status, s.accepted
+    o.verdict, o.stage, o.message, o.opponent, o.scenarios, o.low, o.geomean, o.high, o.worst_scenario, o.worst_ratio,
+    s.status, s.accepted
 """
 CANDIDATE_TABLES = """
     candidates c JOIN steps s ON s.number = c.step_number LEFT JOIN outcomes o ON o.step_number = c.step_number
 """
 CANDIDATES = f"SELECT {CANDIDATE_COLUMNS} FROM {CANDIDATE_TABLES}"
-ORDERS = {"number": "c.step_number", "fitness": "(o.verdict = 'OK') DESC, o.low DESC, c.step_number"}
+ORDERS = {"number": "c.step_number", "fitness": f"({WHOLE}) DESC, o.low DESC, c.step_number"}
 
 ANCESTORS = f"""
 WITH RECURSIVE line (id, place) AS (

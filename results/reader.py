@@ -117,8 +117,8 @@ class Reader:
         return self._values(CandidateRow, f"{queries.CANDIDATES} WHERE c.id = ?", (self.full_id(prefix),))[0]
 
     def best(self) -> CandidateRow | None:
-        """The best candidate so far by the search's own word, None before there is one."""
-        rows = self._values(CandidateRow, f"{queries.CANDIDATES} WHERE c.id = (SELECT best_id FROM run)")
+        """The best candidate so far by the search's own word, None before there is one. Never one that a final refuted."""
+        rows = self._values(CandidateRow, f"{queries.CANDIDATES} WHERE c.id = ({queries.BEST})")
         return rows[0] if rows else None
 
     def outcome(self, candidate_id: str) -> Outcome | None:

@@ -43,7 +43,8 @@ class CandidateRow:
     """A candidate with the figures of its search outcome, None where it has none (yet).
 
     ``step_number`` is the step that first proposed it and ``parent_id`` that step's parent; ``depth`` counts edges to its seed.
-    Ratios are against ``opponent``. ``status`` is the archive's word; ``accepted`` None until it is folded.
+    Ratios are against ``opponent`` over ``scenarios`` scenarios. ``status`` is the archive's word, ``accepted`` is None
+    until it is folded.
     """
 
     id: str
@@ -58,6 +59,7 @@ class CandidateRow:
     stage: str | None
     message: str | None
     opponent: str | None
+    scenarios: int | None
     low: float | None
     geomean: float | None
     high: float | None

@@ -45,12 +45,14 @@ PROJECTIONS = {
     "outcomes": """CREATE TABLE outcomes (
         step_number INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at REAL NOT NULL, candidate_id TEXT NOT NULL,
         verdict TEXT NOT NULL, stage TEXT NOT NULL, message TEXT NOT NULL, wall_s REAL NOT NULL,
-        opponent TEXT, low REAL, geomean REAL, high REAL, worst_scenario TEXT, worst_ratio REAL, noise_floor_pct REAL
+        opponent TEXT, scenarios INTEGER, low REAL, geomean REAL, high REAL,
+        worst_scenario TEXT, worst_ratio REAL, noise_floor_pct REAL
     )""",
     "finals": """CREATE TABLE finals (
         seq INTEGER PRIMARY KEY, at REAL NOT NULL, candidate_id TEXT NOT NULL,
         verdict TEXT NOT NULL, stage TEXT NOT NULL, message TEXT NOT NULL, wall_s REAL NOT NULL,
-        opponent TEXT, low REAL, geomean REAL, high REAL, worst_scenario TEXT, worst_ratio REAL, noise_floor_pct REAL
+        opponent TEXT, scenarios INTEGER, low REAL, geomean REAL, high REAL,
+        worst_scenario TEXT, worst_ratio REAL, noise_floor_pct REAL
     )""",
 }
 INDEXES = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evaluator.backend import Array, Ran
-from evaluator.cpu.child import Child, Clock, spawn
+from evaluator.cpu.child import Child, Clock, slot_fields, spawn
 from evaluator.cpu.faults import explain_damage, fault
 from evaluator.cpu.memory import Memory
 from evaluator.outcome import Fault, Verdict
@@ -23,7 +23,6 @@ from evaluator.task_card import Scenario
 
 RECORD = struct.Struct("<Q?")
 COMMAND = struct.Struct("<QI251I")
-MOST_SLOTS = 251
 CONTROL_DEADLINE_S = 120.0
 SETTLE_US = 20_000.0
 SPIN_COUNT = "20000"  # how long idle OpenMP threads spin: long between parallel regions, short against the other side's turn
@@ -42,6 +41,7 @@ class BaselineProcess:
             socket.send_fds(self.control, [json.dumps(message).encode()], list(descriptors))
             answer = self.control.recv(1 << 16)
         except TimeoutError:
+            self.child.end()
             return f"no answer within {CONTROL_DEADLINE_S:g} s"
         except OSError:
             answer = b""
@@ -152,7 +152,9 @@ class BaselineSide:
             error = self._process.ask({"do": "bind"}, files)
         finally:
             os.close(description)
-        return None if error is None else self._die(f"The baseline {baseline!r} can't run here: {error}")
+        if error is None:
+            return None
+        return fault(Verdict.HARNESS_FAULT, f"The baseline {baseline!r} can't run here: {error}", self._resolved)
 
     def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:
         """See ``evaluator.backend.Side``."""
@@ -163,7 +165,7 @@ class BaselineSide:
         if self._dead is not None:
             return self._dead
         self._sequence += 1
-        command = COMMAND.pack(self._sequence, len(slots), *slots, *([0] * (MOST_SLOTS - len(slots))))
+        command = COMMAND.pack(self._sequence, *slot_fields(slots, self.slots))
         answer = self._process.child.exchange(command, deadline_s)
         if answer.timed_out:
             return self._die(f"The baseline was not done after {deadline_s:g} s.")

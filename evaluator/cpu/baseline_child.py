@@ -33,6 +33,7 @@ MESSAGE_BYTES = 1 << 16
 class _Session:
     """What one side has bound, and why the last run failed."""
 
+    threads: int
     bound: list[Bound] = field(default_factory=list)
     error: str = "nothing failed"
 
@@ -78,6 +79,7 @@ def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.
         if message["do"] == "bind":
             request = json.loads(os.pread(files[0], os.fstat(files[0]).st_size, 0))
             session.bound = _bind(baselines, request, files[1], files[2])
+            _use_threads(session.threads)
         elif message["do"] == "store":
             session.bound[message["slot"]].store()
         elif message["do"] == "explain":
@@ -85,6 +87,8 @@ def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.
         else:
             session.bound = []
             gc.collect()
+    except ValueError as refused:
+        error = str(refused)
     except Exception as raised:  # the parent decides what to do about a baseline that fails
         error = f"{type(raised).__name__}: {raised}"
     for descriptor in files:
@@ -105,12 +109,11 @@ def _race(session: _Session, command: bytes, records: int) -> None:
     os.write(records, RECORD.pack(sequence, good))
 
 
-def _use_cores(cores: list[int]) -> None:
-    """The same cores and as many threads as a candidate has."""
-    os.sched_setaffinity(0, cores)
+def _use_threads(threads: int) -> None:
+    """As many threads as a candidate has, also where torch was only imported by binding."""
     torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(len(cores))
+    if torch is not None and torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
 
 
 def main(arguments: list[str]) -> None:
@@ -121,8 +124,7 @@ def main(arguments: list[str]) -> None:
     os.sched_setaffinity(0, cores)
     warnings.filterwarnings("ignore", message=".*not writable.*")  # inputs are sealed, and nothing here writes them
     baselines = {baseline.name: baseline for baseline in load_baselines(folder)}
-    _use_cores(cores)
-    session = _Session()
+    session = _Session(threads=len(cores))
     gc.freeze()
     gc.disable()
     poll = select.poll()

@@ -4,6 +4,7 @@ A candidate becomes a shared object without start files: it may use the compiler
 """
 
 import hashlib
+import platform
 import re
 import shutil
 import subprocess
@@ -187,8 +188,10 @@ def _facts(folder: Path, library: Path) -> Mapping[str, int | float | str | bool
 def host_program(cache: BuildCache) -> Path:
     """The compiled host process, built from evaluator/cpu/host when its sources or the compiler changed.
 
-    Raises RuntimeError with the compiler's output if that fails.
+    Raises RuntimeError with the compiler's output if that fails, or on another machine than x86-64.
     """
+    if platform.machine() != "x86_64":
+        raise RuntimeError(f"the CPU backend runs on x86-64 only, this machine is {platform.machine()}")
     sources = sorted(HOST_FOLDER.glob("*.*"))
     text = {path.name: path.read_text() for path in sources}
     key = cache_key({"sources": text, "flags": HOST_FLAGS, "compiler": compiler_version(), "kind": "cpu host"})

@@ -13,6 +13,7 @@ Clock = Callable[[], int]
 """A monotonic clock in nanoseconds."""
 
 
+MOST_SLOTS = 251
 COMPLAINT_BYTES = 4000
 
 
@@ -110,6 +111,13 @@ class Child:
         self.complaint = os.pread(self.complaints, COMPLAINT_BYTES, start).decode("utf-8", "replace").strip()
         os.close(self.complaints)
         return self.status
+
+
+def slot_fields(slots: Sequence[int], available: int) -> list[int]:
+    """Count and padded list of slots as commands carry them. Raises ValueError for a slot that a side doesn't have."""
+    if not 1 <= len(slots) <= MOST_SLOTS or not all(0 <= slot < available for slot in slots):
+        raise ValueError(f"slots {list(slots)}: a run takes 1 to {MOST_SLOTS} slots, each below {available}")
+    return [len(slots), *slots, *([0] * (MOST_SLOTS - len(slots)))]
 
 
 def _read(path: str) -> bytes:

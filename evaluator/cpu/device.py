@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluator.cpu.build import compiler_version
+from evaluator.cpu.memory import forbid_new_writers
 from evaluator.outcome import Device
 from evaluator.sandbox import limits_missing
 
@@ -72,6 +73,10 @@ def _missing(host: Path) -> tuple[str, ...]:
     missing = [text for bit, text in PROTECTIONS.items() if bits & bit]
     if shutil.which("objdump") is None:
         missing.append("forbidden instructions are found when they run, not before: objdump isn't installed")
+    probe = os.memfd_create("probe", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    if not forbid_new_writers(probe):
+        missing.append("sealing of inputs: they are mapped read-only, but the kernel can't forbid other mappings")
+    os.close(probe)
     return tuple(missing)
 
 

@@ -116,15 +116,12 @@ class Memory:
         self._checksums: dict[Block, int] = {}
         self._files: dict[bool, tuple[int, mmap.mmap]] = {}
         self._bytes: dict[bool, NDArray[np.uint8]] = {}
-        for is_input, name in ((True, "inputs"), (False, "scratch")):
-            total = sum(block.page_bytes for block in self.blocks if block.is_input == is_input) or PAGE_BYTES
-            descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            os.truncate(descriptor, total)
-            view = mmap.mmap(descriptor, total)
-            seals = F_SEAL_SIZE | (F_SEAL_FUTURE_WRITE if is_input else 0)
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-            self._files[is_input] = (descriptor, view)
-            self._bytes[is_input] = np.frombuffer(view, np.uint8)
+        try:
+            for is_input in (True, False):
+                self._open(is_input)
+        except OSError:
+            self.close()
+            raise
         self._surround()
 
     @property
@@ -187,6 +184,21 @@ class Memory:
             os.close(descriptor)
         self._files.clear()
 
+    def _open(self, is_input: bool) -> None:
+        total = sum(block.page_bytes for block in self.blocks if block.is_input == is_input) or PAGE_BYTES
+        descriptor = os.memfd_create("inputs" if is_input else "scratch", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.truncate(descriptor, total)
+            view = mmap.mmap(descriptor, total)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if is_input:
+            forbid_new_writers(descriptor)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, F_SEAL_SIZE)
+        self._files[is_input] = (descriptor, view)
+        self._bytes[is_input] = np.frombuffer(view, np.uint8)
+
     def _of(self, slot: int) -> Iterator[Block]:
         return (block for block in self.blocks if block.slot == slot)
 
@@ -207,6 +219,15 @@ class Memory:
 
 F_SEAL_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; Python's fcntl doesn't name it
+
+
+def forbid_new_writers(descriptor: int) -> bool:
+    """Leave only existing mappings of a memfd writable; False where the kernel is older than 5.1."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, F_SEAL_FUTURE_WRITE)
+    except OSError:
+        return False
+    return True
 
 
 def _checksum(data: NDArray[np.uint8]) -> int:

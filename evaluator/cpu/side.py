@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from evaluator.backend import Array, Program, Ran
-from evaluator.cpu.child import Answer, Child, Clock, spawn
+from evaluator.cpu.child import Answer, Child, Clock, slot_fields, spawn
 from evaluator.cpu.faults import (
     READY,
     RECORD,
@@ -25,7 +25,6 @@ from evaluator.outcome import Fault, Verdict
 from evaluator.plan.resolved import Resolved
 
 COMMAND = struct.Struct("<2QI251I")
-MOST_SLOTS = 251
 START_DEADLINE_S = 30.0
 SETTLE_US = 150.0
 HIDDEN_ALLOWED_US = 3000.0
@@ -77,8 +76,7 @@ class CandidateSide:
         if suspicion is not None:
             return self._die(suspicion)
         sequence = secrets.randbits(64)
-        padded = [*slots, *([0] * (MOST_SLOTS - len(slots)))]
-        command = COMMAND.pack(sequence, self._random.getrandbits(64), len(slots), *padded)
+        command = COMMAND.pack(sequence, self._random.getrandbits(64), *slot_fields(slots, self.slots))
         answer = self._child.exchange(command, deadline_s)
         if not answer.record:
             return self._die(self._explain_silence(answer, deadline_s))
@@ -150,7 +148,10 @@ def start_candidate(
     on_spawner: Callable[[Callable[[], Child]], Child],
 ) -> CandidateSide | Fault:
     """Start, map, load and seal; ``on_spawner`` runs a function in the thread that owns children."""
-    memory = Memory(program.resolved, slots)
+    try:
+        memory = Memory(program.resolved, slots)
+    except OSError as error:
+        return fault(Verdict.HARNESS_FAULT, f"No memory for {slots} slots: {error}. Use fewer.", program.resolved)
     layout = make_layout(program.resolved, memory, slots, cores, random.Random(secrets.randbits(64)))
     configuration = os.memfd_create("configuration", os.MFD_CLOEXEC)
     os.write(configuration, layout.configuration)

@@ -134,8 +134,16 @@ class ArchiveContract:
     @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.OK])
     def test_only_ok_enters(self, make_archive: Callable[[], Archive], verdict: Verdict) -> None:
         archive = make_archive()
-        assert not archive.fold(seed_step(0, "bad"), outcome_of("bad", 9.0, verdict=verdict))
-        assert archive.best() is None
+        archive.fold(seed_step(0, "seed"), outcome_of("seed", 0.5))
+        assert not archive.fold(child_step(1, "bad", 0), outcome_of("bad", 9.0, verdict=verdict))
+        best = archive.best()
+        assert best is not None
+        assert best.candidate_id == "seed"
+
+    @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.OK])
+    def test_a_seed_may_be_ambiguous_but_nothing_else(self, make_archive: Callable[[], Archive], verdict: Verdict) -> None:
+        archive = make_archive()
+        assert bool(archive.fold(seed_step(0, "seed"), outcome_of("seed", 0.5, verdict=verdict))) is (verdict is Verdict.AMBIGUOUS)
 
     @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 0.0, -1.0])
     def test_only_finite_positive_figures_enter(self, make_archive: Callable[[], Archive], number: float) -> None:
@@ -146,6 +154,11 @@ class ArchiveContract:
         best = archive.best()
         assert best is not None
         assert best.candidate_id == "fine"
+
+    def test_bounds_the_wrong_way_round_do_not_enter(self, make_archive: Callable[[], Archive]) -> None:
+        archive = make_archive()
+        archive.fold(seed_step(0, "seed"), outcome_of("seed", 1.0))
+        assert not archive.fold(child_step(1, "odd", 0), _odd(7.0))
 
     def test_part_of_the_scenarios_is_not_enough(self, make_archive: Callable[[], Archive]) -> None:
         archive = make_archive()
@@ -205,7 +218,7 @@ class ArchiveContract:
 
 
 def _odd(number: float) -> Outcome:
-    """An outcome whose bounds are fine and whose lower bound is not."""
+    """An outcome of geometric mean 5 whose lower bound is this number."""
     good = outcome_of("odd", 5.0)
     assert good.fitness is not None
     fields = {name: getattr(good.fitness, name) for name in good.fitness.__slots__}

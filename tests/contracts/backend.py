@@ -116,6 +116,13 @@ class BackendContract:
             side.fill(0, vector_scale.inputs(n=7), 0)
         side.close()
 
+    @pytest.mark.parametrize("slots", [[], [3], [-1]])
+    def test_a_slot_that_is_not_there_is_a_mistake_of_the_caller(self, case: Case, slots: list[int]) -> None:
+        for side in self._sides(case):
+            with pytest.raises(ValueError, match="slots"):
+                side.run(slots, 20.0)
+            side.close()
+
     def test_two_baselines_at_once(self, case: Case) -> None:
         sides = [self._baseline(case), self._baseline(case)]
         for side in sides:

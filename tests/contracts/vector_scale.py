@@ -27,11 +27,9 @@ def fails(symbols, inputs, outputs):
     return Bound(call=lambda: 1 / 0, store=lambda: None)
 
 def vandal(symbols, inputs, outputs):
-    whole = outputs["y"].base
-    while isinstance(whole.base, np.ndarray):
-        whole = whole.base
+    longer = np.lib.stride_tricks.as_strided(outputs["y"], (1008,))
     def call():
-        whole[:] = 7
+        longer[1000:] = 7
     return Bound(call=call, store=lambda: None)
 
 def baseline(name, bind, available=lambda: None):

@@ -10,11 +10,11 @@ from evaluator.check import Checked, Examination, check, judge
 from evaluator.outcome import Stage, Verdict
 from evaluator.pool import Draw, Pool
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs, fault
-from tests.evaluator.tiny_harness import QUICK, scenario, side, tiny
+from tests.evaluator.tiny_harness import scenario, side, tiny
 
 
 def draw(distribution: str = "normal") -> Draw:
-    return Pool(tiny(), QUICK, b"secret").draw(scenario(), distribution, np.random.default_rng(1))
+    return Pool(tiny(), 1 << 20, b"secret").draw(scenario(), distribution, np.random.default_rng(1))
 
 
 def examined(

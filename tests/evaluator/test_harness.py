@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluator.disturbance import cpu_pressure_us
+from evaluator.disturbance import cpu_pressure_us, settle
 from evaluator.harness import Harness
 from evaluator.locks import LockTimeoutError, compile_lock, lock_path, timing_lock
 from evaluator.outcome import Stage, Verdict
@@ -118,6 +118,15 @@ def test_pressure_is_read_from_the_kernels_counter(tmp_path: Path) -> None:
     assert cpu_pressure_us(tmp_path / "absent") is None
     path.write_text("")
     assert cpu_pressure_us(path) is None
+
+
+def test_settling_waits_until_our_own_threads_rest() -> None:
+    used_s = iter([0.0, 0.005, 0.005, 0.009, 0.009, 0.009])
+    naps: list[float] = []
+    assert settle(lambda: next(used_s), naps.append)
+    assert len(naps) == 3
+    spinning = iter(range(1000))
+    assert not settle(lambda: float(next(spinning)), naps.append)
 
 
 def test_compilers_share_the_lock_and_a_timer_has_it_alone(tmp_path: Path) -> None:

@@ -1,15 +1,13 @@
 """The secret pool: repeatable from its secret, bounded, and exact under its transforms."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from evaluator.pool import Pool, random_stream
-from tests.evaluator.tiny_harness import QUICK, scenario, seeded, tiny
+from tests.evaluator.tiny_harness import scenario, seeded, tiny
 
 
-def pool(secret: bytes = b"secret", **changes: object) -> Pool:
-    return Pool(tiny(), replace(QUICK, **changes), secret)  # type: ignore[arg-type]
+def pool(secret: bytes = b"secret", most_bytes: int = 1 << 20) -> Pool:
+    return Pool(tiny(), most_bytes, secret)
 
 
 def test_the_secret_decides_the_members() -> None:
@@ -38,7 +36,7 @@ def test_expected_outputs_are_float64_of_the_untransformed_inputs() -> None:
 
 def test_draws_are_new_contents_whose_outputs_can_be_undone() -> None:
     made, rng = pool(), np.random.default_rng(0)
-    draws = [made.draw(scenario(4), "normal", rng) for _ in range(20)]
+    draws = [made.draw(scenario(4), "normal", rng, 2) for _ in range(20)]
     assert len({draw.inputs["x"].tobytes() for draw in draws}) == 20
     assert {id(draw.member) for draw in draws} == {id(made.member(scenario(4), "normal", n)) for n in range(2)}
     for draw in draws:
@@ -49,7 +47,7 @@ def test_draws_are_new_contents_whose_outputs_can_be_undone() -> None:
 
 def test_memory_is_bounded_and_a_dropped_member_comes_back_the_same() -> None:
     size = pool().member(scenario(), "normal", 0).size_bytes
-    made = pool(pool_bytes=3 * size)
+    made = pool(most_bytes=3 * size)
     first = made.member(scenario(), "normal", 0)
     for number in range(1, 6):
         made.member(scenario(), "normal", number)
@@ -61,7 +59,7 @@ def test_memory_is_bounded_and_a_dropped_member_comes_back_the_same() -> None:
 
 def test_the_least_recently_used_member_goes_first() -> None:
     size = pool().member(scenario(), "normal", 0).size_bytes
-    made = pool(pool_bytes=2 * size)
+    made = pool(most_bytes=2 * size)
     kept = made.member(scenario(), "normal", 0)
     made.member(scenario(), "normal", 1)
     assert made.member(scenario(), "normal", 0) is kept
@@ -70,7 +68,7 @@ def test_the_least_recently_used_member_goes_first() -> None:
 
 
 def test_a_member_larger_than_the_bound_is_still_served() -> None:
-    made = pool(pool_bytes=1)
+    made = pool(most_bytes=1)
     assert made.member(scenario(), "normal", 0) is made.member(scenario(), "normal", 0)
 
 

@@ -55,7 +55,7 @@ def harness(backend: FakeBackend, tmp_path: Path, set_name: str = "three", setti
 
 def terms(backend: FakeBackend, settings: HarnessSettings = QUICK, **changes: object) -> Race:
     """A race in the first scenario over the outputs of the tiny task."""
-    pool = Pool(tiny(), settings, b"secret")
+    pool = Pool(tiny(), 1 << 20, b"secret")
     rng = np.random.default_rng(5)
 
     def judged(draw: Draw, outputs: Mapping[str, Array]) -> Fault | None:
@@ -64,7 +64,7 @@ def terms(backend: FakeBackend, settings: HarnessSettings = QUICK, **changes: ob
     named: dict[str, object] = {
         "scenario": scenario().name,
         "opponent": "peer",
-        "draw": lambda: pool.draw(scenario(), "normal", rng),
+        "draw": lambda: pool.draw(scenario(), "normal", rng, settings.pool_members),
         "judge": judged,
         "judge_opponent": judged,
         "floor": Floor(us=1.0, bound="flop"),

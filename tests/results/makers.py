@@ -151,8 +151,8 @@ def folded(number: int, best: str | None, *, accepted: bool = False, status: str
     return StepFolded(step_number=number, status=status, accepted=accepted, best_id=best and hash_text(best))
 
 
-def final(text: str, geomean: float) -> FinalMeasured:
-    return FinalMeasured(outcome=outcome(text, geomean, effort=Effort.FINAL))
+def final(text: str, geomean: float | None = None, *, verdict: Verdict = Verdict.OK) -> FinalMeasured:
+    return FinalMeasured(outcome=outcome(text, geomean, verdict=verdict, effort=Effort.FINAL))
 
 
 def fill(store: Store) -> None:

@@ -3,6 +3,7 @@
 import math
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from evaluator.outcome import Effort, Verdict
 from mutators.question import Layer, Rejection
 from population.candidate import Language, Origin, hash_text
 from results.errors import IdAmbiguous, IdUnknown, RunMissing
+from results.events import StepEvaluated
 from results.frames import candidates_frame, steps_frame
 from results.reader import Reader
 from results.rows import FunnelRow
@@ -60,6 +62,19 @@ def test_candidates_in_both_orders(filled: Path) -> None:
     assert fitness_order[:3] == [2, 0, 1]
 
 
+def test_part_of_the_scenarios_ranks_below_the_whole(filled: Path) -> None:
+    part = outcome("late", 9.0)
+    assert part.fitness is not None
+    with Store.open(filled) as store:
+        store.append(StepEvaluated(step_number=6, outcome=replace(part, fitness=replace(part.fitness, scenarios=1))))
+        store.append(final("child", verdict=Verdict.WRONG))
+    with Reader.open(filled) as reader:
+        assert [row.step_number for row in reader.candidates(order="fitness", limit=4)] == [2, 0, 1, 6]
+        best = reader.best()
+    assert best is not None
+    assert best.step_number == 0
+
+
 def test_a_candidate_by_the_beginning_of_its_id(filled: Path) -> None:
     child = candidate("child")
     with Reader.open(filled) as reader:
@@ -87,6 +102,24 @@ def test_the_last_final_counts(folder: Path) -> None:
     with Store.create(folder, started()) as store, Reader.open(folder) as reader:
         store.append(asked(0, "seed"), final("seed", 1.2), final("seed", 1.1))
         assert reader.final(hash_text("seed")) == final("seed", 1.1).outcome
+
+
+def test_a_refuted_candidate_is_not_the_best(filled: Path) -> None:
+    def best_id() -> str | None:
+        with Reader.open(filled) as reader:
+            best = reader.best()
+            assert reader.info().best_id == (best and best.id)
+        return best and best.id
+
+    with Store.open(filled) as store:
+        store.append(final("child", verdict=Verdict.HARNESS_FAULT))
+        assert best_id() == hash_text("child")
+        store.append(final("child", verdict=Verdict.WRONG))
+        assert best_id() == hash_text("seed a")
+        store.append(final("child", 1.5), final("seed a", verdict=Verdict.NONDETERMINISTIC))
+        assert best_id() == hash_text("seed b")
+        store.append(final("seed b", verdict=Verdict.TIMEOUT))
+        assert best_id() is None
 
 
 def test_steps_children_and_ancestors(filled: Path) -> None:

@@ -183,6 +183,17 @@ def test_a_reader_that_looks_at_the_lock_does_not_stop_a_writer(folder: Path) ->
     WriterLock(folder).release()
 
 
+def test_another_program_that_holds_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("results.database.WAIT_S", 0.01)
+    with Store.create(folder, started()) as store:
+        browser = sqlite3.connect(folder / "run.db", isolation_level=None)
+        browser.execute("BEGIN IMMEDIATE")
+        with pytest.raises(RunInUse, match="Another program holds the run's store"):
+            store.append(asked(0, "seed"))
+        browser.close()
+        assert store.append(asked(0, "seed")) == 2
+
+
 def test_a_full_disk_loses_nothing_and_later_there_is_room(folder: Path) -> None:
     store = Store.create(folder, started())
     store.append(asked(0, "seed"))

@@ -1,6 +1,8 @@
 """Attention in torch, row block by row block, so that 16k rows fit into bounded memory: the oracle, and plain maths."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from evaluator.dtypes import decode, encode
 from evaluator.tasks.attention_forward.masks import visible
 
 _MOST_SCORES = 1 << 22
+_WORTH_THREADS = 1 << 28
 _ROUNDED = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -29,8 +32,9 @@ def exact(
     ones, which makes wrong answers.
     """
     dtype = str(symbols["dtype"])
-    q, k, v = (_torch(decode(inputs[name], dtype), torch.float64) for name in "qkv")
-    out, lse = _attend(q, k, v, scale, bounds or visible(symbols), kv_heads)
+    with _threads(symbols):
+        q, k, v = (_torch(decode(inputs[name], dtype), torch.float64) for name in "qkv")
+        out, lse = _attend(q, k, v, scale, bounds or visible(symbols), kv_heads)
     return {"out": out.cpu().numpy(), "lse": lse.cpu().numpy()}
 
 
@@ -43,12 +47,25 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
     above 1 sum the channels of q k^T in another order.
     """
     dtype = str(symbols["dtype"])
-    q, k, v = (_torch(decode(inputs[name], dtype), torch.float32) for name in "qkv")
-    if order > 1:
-        channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
-        q, k = q[..., channels], k[..., channels]
-    out, lse = _attend(q, k, v, scale, visible(symbols), None, _ROUNDED.get(dtype), order % 2 == 1)
+    with _threads(symbols):
+        q, k, v = (_torch(decode(inputs[name], dtype), torch.float32) for name in "qkv")
+        if order > 1:
+            channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
+            q, k = q[..., channels], k[..., channels]
+        out, lse = _attend(q, k, v, scale, visible(symbols), None, _ROUNDED.get(dtype), order % 2 == 1)
     return {"out": encode(out.cpu().numpy(), dtype), "lse": lse.cpu().numpy()}
+
+
+@contextmanager
+def _threads(symbols: Symbols) -> Iterator[None]:
+    """One thread for small work: on a busy machine threads that wait for one another cost five times what they save."""
+    before = torch.get_num_threads()
+    work = math.prod(int(symbols[name]) for name in ("b", "h", "sq", "sk", "d"))
+    torch.set_num_threads(before if work > _WORTH_THREADS else 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _torch(values: NDArray[Any], dtype: torch.dtype) -> torch.Tensor:
@@ -107,15 +124,17 @@ def _weights(scores: torch.Tensor, hidden: torch.Tensor) -> tuple[torch.Tensor, 
 
 
 def _key_by_key(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """weights @ values with one product added at a time, in blocks of rows that stay in cache.
+    """weights @ values with one product added at a time; in numpy, because thousands of small torch calls wait for threads.
 
     Beyond about a second of work several keys are added at a time, which rounds less.
     """
-    heads, rows, keys = weights.shape
-    step = max(1, heads * rows * keys * values.shape[2] >> 30)
-    result = weights.new_zeros((heads, rows, values.shape[2]))
-    for start in range(0, rows, 64):
-        block = result[:, start : start + 64]
-        for key in range(0, keys, step):
-            block.baddbmm_(weights[:, start : start + 64, key : key + step], values[:, key : key + step])
-    return result
+    left, right = weights.cpu().numpy(), np.ascontiguousarray(values.cpu().numpy())
+    heads, rows, keys = left.shape
+    step = max(1, heads * rows * keys * right.shape[2] >> 30)
+    result = np.zeros((heads, rows, right.shape[2]), dtype=left.dtype)
+    for key in range(0, keys, step):
+        if step == 1:
+            result += left[:, :, key, None] * right[:, None, key]
+        else:
+            result += left[:, :, key : key + step] @ right[:, key : key + step]
+    return torch.from_numpy(result).to(weights.device)
