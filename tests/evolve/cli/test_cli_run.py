@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.outcome import Stage, Verdict
+from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.simulated import SimulatedEvaluator
 from evolve import api
 
@@ -53,8 +53,6 @@ def test_a_baseline_that_is_beaten_gives_0_and_one_that_is_not_gives_5(ask) -> N
 
 
 def test_no_right_candidate_gives_5_and_says_what_was_wrong(ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluator.outcome import Fault
-
     fault = Fault(verdict=Verdict.WRONG, stage=Stage.CHECK, message="all of it")
     monkeypatch.setattr(SimulatedEvaluator, "_failure", lambda self, point: fault)
     ran = ask("run", "sim.toml")
@@ -141,18 +139,18 @@ def test_a_goal_that_is_met_ends_the_run(ask) -> None:
 
 
 def test_faults_of_the_harness_end_a_run_with_4_and_the_command_that_goes_on(ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluator.outcome import Fault
-
     fault = Fault(verdict=Verdict.HARNESS_FAULT, stage=Stage.TIME, message="the baseline died")
-    monkeypatch.setattr(SimulatedEvaluator, "_failure", lambda self, point: fault)
-    ran = ask("run", "sim.toml", "--set", f'population.seeds=["{_seed(0)}", "{_seed(1)}", "{_seed(2)}"]')
-    assert ran.code in (4, 5)
+    points: list[object] = []
 
+    def failing(self: SimulatedEvaluator, point: object) -> Fault | None:
+        points.append(point)
+        return fault if len(points) > 3 else None
 
-def _seed(number: int) -> str:
-    from tests.evolve.simulation import SEEDS
-
-    return SEEDS[min(number, 1)]
+    monkeypatch.setattr(SimulatedEvaluator, "_failure", failing)
+    ran = ask("run", "sim.toml")
+    assert ran.code == 4
+    assert "askevolve resume runs/sim" in ran.err
+    assert "askevolve doctor" in ran.err.splitlines()[-1]
 
 
 def test_an_error_nobody_foresaw_shows_its_traceback_and_gives_1(ask, monkeypatch: pytest.MonkeyPatch) -> None:
