@@ -51,8 +51,12 @@ def write_source(source: str) -> None:
     if sys.stdout.isatty():
         write(source.splitlines())
         return
+    try:
+        exact = source.encode("utf-8", "surrogateescape")  # bytes of a file that weren't UTF-8
+    except UnicodeEncodeError:
+        exact = source.encode("utf-8", "surrogatepass")  # half a character, as an answer in JSON may hold
     sys.stdout.flush()
-    _guarded(sys.stdout, lambda: sys.stdout.buffer.write(source.encode("utf-8", "surrogateescape")))
+    _guarded(sys.stdout, lambda: sys.stdout.buffer.write(exact))
 
 
 def say(text: str) -> None:
