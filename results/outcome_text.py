@@ -59,12 +59,12 @@ def check_rows(checks: Sequence[Check], explain: bool) -> list[str]:
     """A line on correctness and, with ``explain`` or where one failed, the checks themselves."""
     failed = [check for check in checks if not check.passed]
     line = f"correctness: {len(checks) - len(failed)} of {len(checks)} checks passed"
-    errors = [check.max_error for check in checks if check.max_error is not None]
+    shares = [c.max_error / c.max_allowed for c in checks if c.max_error is not None and c.max_allowed > 0]
     differences = [check.baseline_difference for check in checks if check.baseline_difference is not None]
-    if errors:
-        line += f"; largest difference to the reference {max(errors):.3g}"
+    if shares:
+        line += f"; largest error {100 * max(shares):.3g} % of what is allowed there"
     if differences:
-        line += f", to the baseline {max(differences):.3g}"
+        line += f"; largest difference to the baseline {max(differences):.3g}"
     shown = checks if explain else failed
     if not shown:
         return [line]

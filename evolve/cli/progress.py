@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
+REFRESH_HZ = 2.0
+"""How often the live line is drawn: rarely, since timing shares the machine."""
+
+
 class Progress:
     """An observer that says what happens; it can't change the search. As a context manager it keeps the live line.
 
@@ -37,7 +41,7 @@ class Progress:
         if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             from rich.console import Console
 
-            self._live = Console(stderr=True, highlight=False, markup=False).status("starting")
+            self._live = Console(stderr=True, highlight=False, markup=False).status("starting", refresh_per_second=REFRESH_HZ)
             self._live.start()
         return self
 
@@ -75,9 +79,12 @@ class Progress:
         """Bring the live line up to date, where there is one."""
         if self._live is None:
             return
-        doing = ", ".join(f"{number} ({_asked(question)})" for number, question in list(self._open.items())[:3])
+        from rich.text import Text
+
         best = f"; best {self._best}" if self._best else ""
-        self._live.update(visible(f"{self._evaluated}/{self._total} evaluated; under way: {doing or 'a final'}{best}"))
+        doing = ", ".join(f"{number} ({_asked(question)})" for number, question in list(self._open.items())[:3])
+        line = f"{self._evaluated}/{self._total} evaluated{best}; under way: {doing or 'the next question'}"
+        self._live.update(Text(visible(line), no_wrap=True, overflow="ellipsis"))
 
 
 def _asked(question: Question | None) -> str:

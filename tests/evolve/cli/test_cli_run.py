@@ -11,8 +11,16 @@ from evolve import api
 def test_run_prints_the_result_on_stdout_and_progress_on_stderr(ask) -> None:
     ran = ask("run", "sim.toml")
     assert ran.code in (0, 5)
-    for expected in ("run sim, finished: all candidates spent", "baseline peer", "seed rows.cpp", "seed columns.cpp",
-                     "best, in its final", "best over the better seed", "best over the baseline peer", "What each question gave:"):  # fmt: skip
+    for expected in (
+        "run sim, finished: all candidates spent",
+        "baseline peer",
+        "seed rows.cpp",
+        "seed columns.cpp",
+        "best, in its final",
+        "best over the better seed",
+        "best over the baseline peer",
+        "What each question gave:",
+    ):
         assert expected in ran.out
     assert "12/12]" in ran.err
     assert "new best" in ran.err

@@ -119,7 +119,9 @@ def test_a_new_task_is_listed_and_admitted_as_it_is(ask, tmp_path: Path) -> None
 
 
 def test_a_task_that_fails_admission_gives_9_and_says_where(ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = AdmissionRow(scenario="n4", distribution="normal", answer="all zeros", must="fail", ok=False, share=None, detail="it passed")
+    row = AdmissionRow(
+        scenario="n4", distribution="normal", answer="all zeros", must="fail", ok=False, share=None, detail="it passed"
+    )
     admission = Admission(task="tiny", set_name="three", passed=False, rows=(row,))
     monkeypatch.setattr("evaluator.admission.admit", lambda *arguments: admission)
     ran = ask("task", "check", TINY_TASK)
