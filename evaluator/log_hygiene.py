@@ -19,16 +19,16 @@ LOCATION = re.compile(
     r"(?:\(\d+\)|:\d+(?::\d+)?|(?=:\s+(?:In |At |Assembler )))[:,].*$"
 )
 NOISE = re.compile(r"^ptxas info\s+: (?:Compile time|0 bytes gmem)")
-TOOL = re.compile(r"^(?:ptxas|nvlink|nvrtc|collect2|cc1plus|g\+\+|as|(?:\S*/)?ld)\b")
-ASSEMBLY = re.compile(r"cc\w{6}\.(?:s|o)|[\w.-]*\.ltrans\d+\.ltrans\.o")
+TOOL = re.compile(r"^(?:ptxas|nvlink|nvrtc|collect2|cc1plus|g\+\+|as|(?:\S*/)?ld)(?=[\s:])")
+ASSEMBLY = re.compile(r"cc\w{6}\.(?:s|o)|[\w.-]*\.ltrans\d+\.ltrans\.o|\{standard input\}")
 SUMMARY = re.compile(r"^\s*$|^\d+ (?:catastrophic )?errors? detected|^Compilation terminated|^Remark:|^compilation terminated")
 ERROR = re.compile(r"(?i)\b(?:error|fatal)\b\s*(?:#\S+)?\s*:|undefined reference")
 MACHINE_PATH = re.compile(r"(?<![\w./])(?:/[\w.+@-]+)+/([\w.+@-]+)")
 UNOPENED = re.compile(
     r"cannot open source file \"(?P<edg>[^\"\n]+)\"|fatal error: (?P<gnu>[^:\n]+): (?:Permission denied|No such file)"
-    r"|Error: file not found: (?P<asm>[^\n]+)"
+    r"|Error: file not found: (?P<asm>[^\n]+)|Error: can't open (?P<asm_include>[^\n]+) for reading"
 )
-HIDDEN = "error: in an included file that isn't the candidate's; its text is not shown"
+HIDDEN = "error: in a file that isn't the candidate's (by #include, #line or .include); its text is not shown, remove that line"
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ def clean_log(text: str, source_name: str, headers: Sequence[Path] = ()) -> str:
     trusted = (*headers, *SYSTEM_FOLDERS)
     blocks: list[_Block] = []
     echo = True
-    for raw in _printable(text).split("\n"):
+    for raw in printable(text).split("\n"):
         if NOISE.match(raw):
             continue
         owner = _owner(raw, source_name, trusted)
@@ -85,10 +85,10 @@ def unopened_files(text: str) -> tuple[str, ...]:
 def foreign_files(text: str, source_name: str, headers: Sequence[Path] = ()) -> bool:
     """Whether a diagnostic lies in a file that is neither the candidate's nor a header of the toolchain."""
     trusted = (*headers, *SYSTEM_FOLDERS)
-    return any(_owner(line, source_name, trusted) == "foreign" for line in _printable(text).split("\n"))
+    return any(_owner(line, source_name, trusted) == "foreign" for line in printable(text).split("\n"))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Without escape sequences, control, format (bidirectional, zero-width) and surrogate characters, except tab and newline."""
     plain = ESCAPE.sub("", text).replace("\r\n", "\n")
     return "".join(c for c in plain if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))

@@ -75,12 +75,12 @@ class EvaluationTable(Table):
     """``[evaluation]``: how thorough, where a race may end, threads of each side, and the least deadline of an execution.
 
     ``pace`` "full" gives numbers to publish, "quick" wider intervals in seconds a candidate. ``looks`` keeps the first of the
-    four checkpoints (8, 16, 32, 64 blocks); where it is absent, the pace decides.
+    four checkpoints (8, 16, 32, 64 blocks); where it is absent, the pace decides. ``threads`` 0: all cores but one.
     """
 
     pace: Literal["quick", "full"] = "full"
     looks: Annotated[int, Field(strict=True, ge=1, le=4)] | None = None
-    threads: Count = 2
+    threads: Annotated[int, Field(strict=True, ge=0)] = 0
     least_deadline_s: Seconds = 2.0
 
 

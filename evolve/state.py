@@ -20,8 +20,8 @@ from population.islands import IslandArchive
 from population.novelty import Known
 from results.events import Event, FinalMeasured, RunNoted, RunStarted, RunStopped, StepAsked, StepEvaluated, StepFolded, TimeSpent
 
-NOT_REFUTED = frozenset({Verdict.OK, Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
-"""Verdicts of a final that don't say that the candidate is bad."""
+SAYS_NOTHING = frozenset({Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
+"""Verdicts of a final that neither verify nor refute the candidate."""
 
 
 class ReplayError(Exception):
@@ -56,7 +56,7 @@ class State:
         """Folded steps by island, oldest first."""
         self.layers: defaultdict[int, list[Layer]] = defaultdict(list)
         """Layers that questions on an island were about, oldest first, open steps included."""
-        self.makers: dict[str | None, Attempt] = {}
+        self.makers: dict[str, Attempt] = {}
         """The folded step that first made a candidate."""
         self.records = Records()
         self.finals: dict[str, Outcome] = {}
@@ -238,7 +238,7 @@ class State:
     def _finish(self, outcome: Outcome) -> None:
         """Take a final in; a candidate that it refutes leaves the archive, which is built again without it."""
         self.finals[outcome.candidate_id] = outcome
-        if outcome.verdict in NOT_REFUTED:
+        if outcome.verdict is Verdict.OK or outcome.verdict in SAYS_NOTHING:
             return
         self.quarantined.add(outcome.candidate_id)
         self._archive = self._empty_archive()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from evaluator.backend import Build
 from evaluator.cache import BuildCache, Made, cache_key
-from evaluator.log_hygiene import clean_log, first_error, unopened_files
+from evaluator.log_hygiene import clean_log, first_error, printable, unopened_files
 from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from evaluator.sandbox import Limits, run_sandboxed, toolchain_paths
@@ -169,7 +169,7 @@ def _error_message(raw: str, log: str, source: str) -> str:
     first = first_error(log) or "the compiler gave no message"
     found = re.match(rf"{re.escape(SOURCE)}:(\d+):", first)
     text = source.split("\n")
-    line = text[int(found.group(1)) - 1].strip() if found is not None and int(found.group(1)) <= len(text) else ""
+    line = printable(text[int(found.group(1)) - 1]).strip() if found is not None and int(found.group(1)) <= len(text) else ""
     return f"g++: {first}; the line reads: {line[:160]}" if line else f"g++: {first}"
 
 

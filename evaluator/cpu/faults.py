@@ -117,10 +117,14 @@ def _explain_access(record: Record, where: str, layout: Layout, resolved: Resolv
     if hit is None:
         text = f"{where} {did} at address {record.address:#x}, which belongs to no buffer. Check the index arithmetic."
         return fault(Verdict.CRASH, text, resolved)
-    return _explain_hit(hit, did, where, resolved)
+    launch = resolved.launches[record.launch] if record.launch < len(resolved.launches) else None
+    names = [argument.name for argument in launch.args] if launch is not None else []
+    index = names.index(hit.region.name) if hit.region.name in names else None
+    return _explain_hit(hit, did, where, resolved, "" if index is None else f", args[{index}]")
 
 
-def _explain_hit(hit: Hit, did: str, where: str, resolved: Resolved) -> Fault:
+def _explain_hit(hit: Hit, did: str, where: str, resolved: Resolved, argument: str) -> Fault:
+    """``argument`` tells which argument of the launch the region is, where it is one: a shifted list shows by it."""
     region = hit.region
     if region.kind == "stack":
         text = f"{where} overflowed its stack; a worker has 1 MiB. Use smaller local arrays or a workspace."
@@ -133,15 +137,24 @@ def _explain_hit(hit: Hit, did: str, where: str, resolved: Resolved) -> Fault:
         index = passed + hit.past_bytes // 8 if not hit.before_bytes else -(-hit.before_bytes // 8) * -1
         text = f"{where} reads args[{index}], but the plan passes {passed} arguments. Make the plan's args and the kernel agree."
         return fault(Verdict.LAUNCH_ERROR, text, resolved)
-    if hit.inside or region.kind == "scalars":
+    if region.kind == "scalars":
+        text = f"{where} {did} at a scalar argument as if it were a tensor. Make the plan's args and the kernel agree."
+        return fault(Verdict.LAUNCH_ERROR, text, resolved)
+    if hit.inside:
         if region.kind == "input":
-            text = f"{where} wrote into the input {region.name!r}; inputs are read-only. Write to an output or a workspace."
+            text = f"{where} wrote into the input {region.name!r}{argument}; inputs are read-only. Write to an output or a workspace."
             return fault(Verdict.INPUT_MUTATED, text, resolved)
         text = f"{where} {did} where it may not, in or near {region.kind} {region.name!r}."
         return fault(Verdict.OUT_OF_BOUNDS, text, resolved)
-    distance = f"{hit.before_bytes} bytes before the start" if hit.before_bytes else f"{hit.past_bytes} bytes past the end"
-    text = f"{where} {did} {distance} of {region.name!r} ({region.bytes} bytes). {ADVICE}"
+    distance = _distance(hit.before_bytes, hit.past_bytes)
+    text = f"{where} {did} {distance} of {region.name!r} ({region.bytes} bytes){argument}. {ADVICE}"
     return fault(Verdict.OUT_OF_BOUNDS, text, resolved)
+
+
+def _distance(before_bytes: int, past_bytes: int) -> str:
+    if before_bytes:
+        return f"{before_bytes} bytes before the start"
+    return f"{past_bytes} bytes past the end" if past_bytes else "right past the end"
 
 
 def explain_end(status: int, resolved: Resolved) -> Fault:
@@ -169,6 +182,7 @@ def explain_damage(damage: Damage, resolved: Resolved) -> Fault:
             f"{damage.distance_bytes}). Reset it in the kernel, or drop self_resetting."
         )
         return fault(Verdict.STALE_OUTPUT, text, resolved)
-    side = "before the start" if damage.what == "before" else "past the end"
-    text = f"A task wrote {damage.distance_bytes} bytes {side} of {name!r}. {ADVICE}"
+    before = damage.what == "before"
+    distance = _distance(damage.distance_bytes if before else 0, 0 if before else damage.distance_bytes)
+    text = f"A task wrote {distance} of {name!r}. {ADVICE}"
     return fault(Verdict.OUT_OF_BOUNDS, text, resolved)

@@ -173,9 +173,13 @@ def _names_within(elf: ELFFile, start: int, end: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """A mangled name's last plain part: ``_ZL3big`` is ``big``."""
-    found = re.fullmatch(r"_ZL?(\d+)(\w+)", name)
-    return found.group(2)[: int(found.group(1))] if found else name
+    """A mangled name's last plain part: ``_ZL3big``, ``_ZN12_GLOBAL__N_13bigE`` and ``_ZZ6kernelE3big`` are ``big``."""
+    rest = re.sub(r"^_Z(?:Z\w*E(?=\d))?[NL]*", "", name) if name.startswith("_Z") else ""
+    plain = name
+    while found := re.match(r"[KL]?(\d+)(?=[A-Za-z_])", rest):
+        start, length = found.end(), int(found.group(1))
+        plain, rest = rest[start : start + length], rest[start + length :]
+    return plain
 
 
 def _check_symbols(elf: ELFFile, resolved: Resolved) -> None:

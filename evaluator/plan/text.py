@@ -11,6 +11,7 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_.\s-]+?)\s*\]")
 _KEY = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*(?:=|\.)""")
 PLAN_OPENING = re.compile(r"[ \t]*/\* plan(?:(?!\S)|(?=\*/))")
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)|\(at end of document\)")
+NO_PLAN = "the source has no plan; begin it with a comment `/* plan ... */` that holds at least one [[launch]]"
 Path = tuple[str | int, ...]
 
 
@@ -22,11 +23,11 @@ def plan_text(source: str) -> tuple[str, int]:
         if PLAN_OPENING.match(text):
             break
         if text.strip() and not text.lstrip().startswith("//"):
-            raise PlanError(_no_plan_here(text), line)
+            raise PlanError(_no_plan_here(text, source[start:]), line)
         start += len(text) + 1
         line += 1
     else:
-        raise PlanError("the source has no plan; begin it with a comment `/* plan ... */` that holds at least one [[launch]]", 1)
+        raise PlanError(NO_PLAN, 1)
     opening = PLAN_OPENING.match(source, start)
     assert opening is not None
     end = source.find("*/", opening.end())
@@ -54,11 +55,14 @@ def _check_source(source: str) -> None:
         raise PlanError("the file begins with a byte-order mark; save it as UTF-8 without one", 1)
 
 
-def _no_plan_here(text: str) -> str:
+def _no_plan_here(text: str, rest: str) -> str:
+    """What is wrong with a line that stands where the plan must begin; ``rest`` is the source from there on."""
     if re.match(r"\s*/\*+\s*plan\b", text, re.IGNORECASE):
         return "the plan comment must begin with exactly `/* plan`, in lower case with one space"
     if re.match(r"\s*/\*", text):
         return "the first block comment must begin `/* plan`; put the plan before every other block comment"
+    if not any(PLAN_OPENING.match(line) for line in rest.split("\n")):
+        return NO_PLAN
     return "code before the plan; only // lines and blank lines may stand before the comment `/* plan ... */`"
 
 

@@ -45,7 +45,7 @@ CASES = {
     "divide": (Verdict.CRASH, "divided an integer by zero"),
     "endless_loop": (Verdict.TIMEOUT, "loop that can't end"),
     "past_end": (Verdict.OUT_OF_BOUNDS, "past the end of 'y' (4000 bytes)"),
-    "just_past_end": (Verdict.OUT_OF_BOUNDS, "bytes past the end of 'y'"),
+    "just_past_end": (Verdict.OUT_OF_BOUNDS, "right past the end of 'y'"),
     "before_start": (Verdict.OUT_OF_BOUNDS, "wrote 8000 bytes before the start of 'y'"),
     "just_before_start": (Verdict.OUT_OF_BOUNDS, "bytes before the start of 'y'"),
     "read_past_end": (Verdict.OUT_OF_BOUNDS, "past the end of 'x'"),

@@ -52,6 +52,7 @@ def test_own_errors_stay_with_their_line() -> None:
         EDG_FOREIGN.replace("/home/me/.ssh/id_rsa", "../secret"),
         EDG_FOREIGN.replace("/home/me/.ssh/id_rsa", "/opt/venv/nvidia/include/../../secret"),
         EDG_FOREIGN.replace(": error:", ": warning:"),
+        GNU_FOREIGN.replace("source.cpp", "candidate.cu").replace("/home/me/.netrc", "/home/me/ld.key"),
     ],
 )
 def test_foreign_text_never_shows(log: str) -> None:
@@ -114,6 +115,12 @@ def test_unopened_files_of_every_tool() -> None:
         == "ccniwt34.s:4: Error: file not found: /x"
     )
     assert unopened_files("ccniwt3.s:4: Error: file not found: ../x") == ("../x",)
+    assert unopened_files("{standard input}:4: Error: can't open /x for reading: Permission denied") == ("/x",)
+
+
+def test_assembly_from_a_pipe_is_the_candidates_own() -> None:
+    log = "{standard input}: Assembler messages:\n{standard input}:4: Error: no such instruction: `frobnicate'\n"
+    assert first_error(clean_log(log, "candidate.cpp")) == "{standard input}:4: Error: no such instruction: `frobnicate'"
 
 
 def test_empty_log() -> None:

@@ -228,6 +228,7 @@ TEXT = [
     (CUDA_PLAN, "/* plan */", "line 1: the plan: the plan has no launch; add a [[launch]] table"),
     (CUDA_PLAN, "/* plan\nlaunch = []\n*/", "launches are written as [[launch]]"),
     (CUDA_PLAN, "// only\n\n// remarks\n", "the source has no plan"),
+    (CUDA_PLAN, "// no plan here\nint x;\n", "line 2: the source has no plan"),
 ]
 
 
