@@ -19,7 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"default_map": {**ABSENT, "install_completion": False, "show_completion": False, "task": ABSENT}},
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
-    "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a kernel or task was refuted, 130 interrupted twice. "
+    "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a verdict other than OK or a task not admitted, 130 interrupted "
+    "twice. "
     "ASKEVOLVE_DEBUG=1 shows the traceback of an error.",
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,

@@ -10,7 +10,7 @@ from evolve.measure import EnvironmentUnfit
 from population.candidate import Language
 from population.novelty import candidate_of
 from results.events import FinalMeasured
-from tests.evolve.simulation import stored
+from tests.evolve.simulation import SEEDS, TINY_TASK, stored
 from tests.results.makers import outcome
 
 ROOT = Path(__file__).parents[3]
@@ -88,6 +88,13 @@ def test_a_file_that_is_no_candidate_gets_a_verdict_by_the_real_harness(ask, tmp
     assert ran.code == 9
     assert ran.out.startswith("PLAN_ERROR at screen: ")
     assert "Traceback" not in ran.err
+
+
+def test_a_kernel_that_does_nothing_is_found_out_on_this_cpu(ask) -> None:
+    ran = ask("evaluate", SEEDS[0], "--task", TINY_TASK, "--quick", "--json")
+    found = ran.document["outcome"]
+    assert (ran.code, found["verdict"], found["stage"]) == (9, "STALE_OUTPUT", "check")
+    assert found["device"]["kind"] == "cpu"
 
 
 def test_a_cuda_file_is_built_and_gated_and_its_limits_are_said(ask, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Signals to a running search, which is a process of its own whose evaluations take a while."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -85,3 +86,28 @@ def test_a_reader_that_goes_away_stops_neither_a_search_nor_its_exit_code(ask, t
         process.wait(timeout=60)
     assert process.returncode in (0, 5)
     assert ask("status", "sim", "--json").document["run"]["stopped_by"] == "candidates"
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_terminal_gets_one_live_line_and_a_dumb_one_plain_lines(ask, tmp_path: Path, term: str) -> None:
+    terminal, end = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": term, "NO_COLOR": "1", "COLUMNS": "60"}
+    command = [sys.executable, "-c", PROGRAM.format(delay_s=0.1), "run", "sim.toml", "--set", "budget.candidates=4"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=end) as process:
+        os.close(end)
+        seen = b"".join(iter(lambda: _read(terminal), b"")).decode()
+        process.wait(timeout=60)
+    os.close(terminal)
+    assert process.returncode in (0, 5)
+    assert "step 3 OK" in seen
+    assert ("under way: " in seen) == (term == "xterm")
+    assert ("\x1b" in seen) == (term == "xterm")
+    assert "\x1b[3" not in seen, "no colour"
+
+
+def _read(terminal: int) -> bytes:
+    """What the terminal shows next, nothing once the program at its other end is gone."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
