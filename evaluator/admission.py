@@ -54,7 +54,8 @@ def admit(task: Task, set_name: str, backend_kind: str, baselines: Sequence[Base
 
     In the cheapest scenario of each region: every baseline of ``backend_kind`` ("cpu" or "cuda") that is available passes on all
     distributions, and on the first with room; plain maths passes through the task's exact transform; every wrong answer fails
-    on the first distribution. At least one baseline must be there. ``baselines`` are the folder's own by default. Raises TaskError where the folder itself is faulty.
+    on the first distribution. At least one baseline must be there; ``baselines`` are the folder's own by default. Raises
+    TaskError where the folder itself is faulty.
     """
     rng = np.random.default_rng(seed)
     candidates = load_baselines(task.folder) if baselines is None else baselines

@@ -17,7 +17,8 @@ class Comparison:
 
     ``max_error`` is the error of the element that exceeds its allowance most (or comes nearest to it), ``max_allowed`` its
     allowance, ``worst_index`` its place, ``got`` and ``want`` its two values. Errors are None where a value isn't
-    finite. ``kind`` is OK, WRONG or NONFINITE.
+    finite. ``share`` is the largest error, of any element or of the root mean square, as a share of its allowance; None where
+    shapes or non-finite places differ. ``kind`` is OK, WRONG or NONFINITE.
     """
 
     passed: bool
@@ -30,6 +31,7 @@ class Comparison:
     want: float | None
     message: str
     kind: Verdict
+    share: float | None = None
 
 
 def compare(expected: NDArray[np.float64], got: Array, tolerance: Tolerance) -> Comparison:
@@ -93,7 +95,8 @@ def _judged(
     rms_error: float,
     tolerance: Tolerance,
 ) -> Comparison:
-    row = np.unravel_index(int(np.argmax(row_errors - tolerance.row_allowed)), row_errors.shape)
+    shares = row_errors / tolerance.row_allowed
+    row = np.unravel_index(int(np.argmax(shares)), row_errors.shape)
     index = (*map(int, row), int(np.argmax(errors[row])))
     max_error, max_allowed = float(errors[index]), float(tolerance.row_allowed[row])
     got, want = float(values[index]), float(expected[index])
@@ -121,6 +124,7 @@ def _judged(
         want=want if finite_worst else None,
         message=message,
         kind=Verdict.WRONG if message else Verdict.OK,
+        share=max(float(shares[row]), rms_error / tolerance.rms_allowed),
     )
 
 

@@ -17,7 +17,7 @@ from evaluator.backend import Array
 from evaluator.task import Task
 from evaluator.task_card import Scenario
 from evaluator.tolerance import Tolerance
-from evaluator.transforms import Transform
+from evaluator.transforms import IDENTITY, Transform
 
 Entropy = Callable[[int], bytes]
 """That many secret random bytes, such as ``os.urandom``."""
@@ -69,6 +69,11 @@ class Pool:
         member = self.member(scenario, distribution, int(rng.integers(members)))
         transform = self._task.transform(scenario.symbols, rng)
         return Draw(member=member, transform=transform, inputs=transform.apply(member.inputs))
+
+    def fresh(self, scenario: Scenario, distribution: str, rng: np.random.Generator) -> Draw:
+        """A member that nobody has seen and that isn't kept, untransformed."""
+        member = self._make(scenario, distribution, f"{scenario.name}\n{distribution}\nfresh {int(rng.integers(2**62))}")
+        return Draw(member=member, transform=IDENTITY, inputs=member.inputs)
 
     def member(self, scenario: Scenario, distribution: str, index: int) -> Member:
         """The member with that number, from memory or made again from the secret."""

@@ -28,6 +28,10 @@ class ConfigError(Exception):
     """The configuration can't be used; the text says what, where, and what to write instead."""
 
 
+class BudgetRefused(ConfigError):  # noqa: N818  (says what is the matter)
+    """The budget can't pay for what a run must do before it may ask its first question."""
+
+
 class Table(BaseModel):
     """A TOML table: frozen, unknown keys refused."""
 
@@ -71,12 +75,12 @@ class EvaluationTable(Table):
     """``[evaluation]``: how thorough, where a race may end, threads of each side, and the least deadline of an execution.
 
     ``pace`` "full" gives numbers to publish, "quick" wider intervals in seconds a candidate. ``looks`` keeps the first of the
-    four checkpoints (8, 16, 32, 64 blocks); where it is absent, the pace decides.
+    four checkpoints (8, 16, 32, 64 blocks); where it is absent, the pace decides. ``threads`` 0: all cores but one.
     """
 
     pace: Literal["quick", "full"] = "full"
     looks: Annotated[int, Field(strict=True, ge=1, le=4)] | None = None
-    threads: Count = 2
+    threads: Annotated[int, Field(strict=True, ge=0)] = 0
     least_deadline_s: Seconds = 2.0
 
 
@@ -119,11 +123,6 @@ class RunConfig(Table):
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunConfig":
-        if self.budget.candidates < len(self.population.seeds):
-            raise ValueError(
-                f"[budget] candidates = {self.budget.candidates} doesn't pay for the {len(self.population.seeds)} seeds; "
-                "every seed is evaluated once"
-            )
         if self.goal.expression is not None:
             try:
                 parse_goal(self.goal.expression)
@@ -178,13 +177,23 @@ def overridden(values: Mapping[str, Any], overrides: Sequence[str]) -> dict[str,
 
 
 def validated(values: Mapping[str, Any], source: str) -> RunConfig:
-    """The configuration held by nested values; ``source`` names them in messages. Raises ConfigError with one line each."""
+    """The configuration held by nested values; ``source`` names them in messages.
+
+    Raises ConfigError with one line for each fault, and BudgetRefused where the budget doesn't pay for the seeds.
+    """
     try:
-        return RunConfig.model_validate(values)
+        config = RunConfig.model_validate(values)
     except ValidationError as error:
         found = error.errors()
         misspelt = [detail for detail in found if detail["type"] == "extra_forbidden"]  # what is missing follows from these
         raise ConfigError("\n".join(f"{source}: {_explained(detail)}" for detail in misspelt or found)) from None
+    budget, seeds = config.budget.candidates, len(config.population.seeds)
+    if budget < seeds:
+        raise BudgetRefused(
+            f"{source}: [budget] candidates = {budget} doesn't pay for the {seeds} seeds, each of which is evaluated once; "
+            f"set it to {seeds} or more"
+        )
+    return config
 
 
 def changes(old: RunConfig, new: RunConfig) -> dict[str, tuple[object, object]]:

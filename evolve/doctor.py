@@ -44,6 +44,14 @@ def fit(findings: list[Finding]) -> bool:
     return all(finding.state is not State.MISSING for finding in findings)
 
 
+def _version() -> Iterator[Finding]:
+    try:
+        found = importlib.metadata.version("askevolve")
+    except importlib.metadata.PackageNotFoundError:
+        found = "run from a checkout that isn't installed"
+    yield Finding(name="askevolve", state=State.OK, detail=found)
+
+
 def _python() -> Iterator[Finding]:
     ok = sys.version_info >= (3, 11)
     yield Finding(
@@ -73,11 +81,13 @@ def _protections() -> Iterator[Finding]:
     from evaluator.sandbox import landlock_abi, limits_missing
 
     missing = limits_missing()
+    advice = ["run as an ordinary user"] if any("root" in what for what in missing) else []
+    advice += ["use a newer kernel, or a container that allows Landlock"] if any("Landlock" in what for what in missing) else []
     yield Finding(
         name="sandbox",
         state=State.LIMITED if missing else State.OK,
         detail="; ".join(missing) if missing else f"Landlock (version {landlock_abi()}), resource limits, empty environment",
-        next_step="use a kernel or container with Landlock; until then each result says what wasn't enforced" if missing else "",
+        next_step="; ".join([*advice, "until then each result says what wasn't enforced"]) if missing else "",
     )
 
 
@@ -106,10 +116,9 @@ def _packages() -> Iterator[Finding]:
 
 
 def _nvrtc() -> Iterator[Finding]:
-    from evaluator.cuda.nvrtc import compile_cuda
-
     from evaluator.backend import Build
     from evaluator.cache import BuildCache
+    from evaluator.cuda.nvrtc import compile_cuda
     from evaluator.plan.resolved import Resolved
 
     nothing = Resolved(
@@ -121,7 +130,9 @@ def _nvrtc() -> Iterator[Finding]:
     if isinstance(made, Build):
         yield Finding(name="nvrtc", state=State.OK, detail="compiles for sm_90a here, no GPU needed")
     else:
-        yield Finding(name="nvrtc", state=State.LIMITED, detail=made.message, next_step="pip install askevolve[cuda]")
+        yield Finding(
+            name="nvrtc", state=State.LIMITED, detail=made.message, next_step="pip install nvidia-cuda-nvrtc cuda-bindings"
+        )
 
 
 def _gpu() -> Iterator[Finding]:
@@ -171,5 +182,5 @@ def _keys() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _python, _compiler, _protections, _cores, _packages, _nvrtc, _gpu, _baselines, _disk, _keys,
+    _version, _python, _compiler, _protections, _cores, _packages, _nvrtc, _gpu, _baselines, _disk, _keys,
 )  # fmt: skip

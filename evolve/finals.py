@@ -6,7 +6,7 @@ from evaluator.outcome import Effort, Outcome, Verdict
 from evaluator.request import Request
 from evolve.goal import Goal, examine, is_met
 from evolve.journal import Journal
-from evolve.state import State
+from evolve.state import SAYS_NOTHING, State
 from results.events import FinalMeasured
 
 AT_MOST = 3
@@ -43,10 +43,10 @@ class Finals:
         return self._met_by_some()
 
     def _next(self) -> str | None:
-        """The best candidate that no final has settled, None where a better one is verified."""
+        """The best candidate that no final has settled, None where a better one is verified. An ambiguous final is repeated."""
         for member in self._state.ranking():
             final = self._state.finals.get(member.candidate_id)
-            if final is None or final.verdict is Verdict.HARNESS_FAULT:
+            if final is None or final.verdict in SAYS_NOTHING:
                 return member.candidate_id
             if final.verdict is Verdict.OK:
                 return None

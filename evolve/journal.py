@@ -6,7 +6,7 @@ from evolve.state import State
 from results.events import Event, StepFolded, TimeSpent
 from results.store import Store
 
-HEARTBEAT_S = 5.0
+HEARTBEAT_S = 10.0
 """While nothing happens, time spent is stored this often: so much of it a killed driver may lose."""
 
 _WORTH_STORING_S = 1.0

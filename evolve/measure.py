@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from evaluator.outcome import Effort, Outcome
+from evaluator.outcome import Effort, Fault, Outcome
 from evaluator.plan.parse import parse_plan
 from evaluator.plan.resolve import supported
 from evaluator.request import Request
 from evaluator.settings import full_settings, quick_settings
-from evaluator.task import Task, load_task
+from evaluator.task import Task
 from evolve.api import stored_config
 from evolve.config import ConfigError
 from evolve.parts import EvaluatorSpec, assemble, spare_cores
@@ -17,22 +17,31 @@ from results.events import FinalMeasured
 from results.store import Store
 
 
-def evaluate(candidate: Candidate, task_name: str, scenarios: str | None, *, effort: Effort, quick: bool) -> Outcome:
-    """The outcome of a C++ candidate on this machine; ``scenarios`` None takes ``covering_set``.
+class EnvironmentUnfit(Exception):  # noqa: N818  (says what is the matter)
+    """This machine lacks what an evaluation needs; the text says what."""
 
-    Raises TaskError, and ValueError where no baseline is available.
-    """
+
+def evaluate(candidate: Candidate, task_name: str, set_name: str, *, effort: Effort, quick: bool) -> Outcome:
+    """The outcome of a C++ candidate in a scenario set on this machine. Raises TaskError, EnvironmentUnfit."""
     spec = EvaluatorSpec(
         task=task_name,
-        scenarios=scenarios or covering_set(candidate, load_task(task_name)),
+        scenarios=set_name,
         backend="cpu",
         seed=0,
         settings=quick_settings() if quick else full_settings(),
         threads=spare_cores(),
     )
-    evaluator = spec()
+    return _evaluated(spec, Request(candidate=candidate, effort=effort))
+
+
+def _evaluated(spec: EvaluatorSpec, request: Request) -> Outcome:
+    """The outcome by an evaluator of its own, which is closed again."""
     try:
-        return evaluator.evaluate(Request(candidate=candidate, effort=effort))
+        evaluator = spec()
+    except (ValueError, OSError) as error:
+        raise EnvironmentUnfit(f"{error}; `askevolve doctor` says what this machine can do") from error
+    try:
+        return evaluator.evaluate(request)
     finally:
         evaluator.close()
 
@@ -43,8 +52,8 @@ def covering_set(candidate: Candidate, task: Task) -> str:
     for name in task.sets():
         card = task.card(name)
         plan = parse_plan(candidate.source, candidate.language, card)
-        claimed = supported(plan, card) if hasattr(plan, "launches") else ()
-        if isinstance(claimed, tuple) and len(claimed) == len(card.scenarios):
+        claimed = plan if isinstance(plan, Fault) else supported(plan, card)
+        if not isinstance(claimed, Fault) and len(claimed) == len(card.scenarios):
             covered.append((len(claimed), name))
     return min(covered)[1] if covered else task.sets()[0]
 
@@ -52,7 +61,7 @@ def covering_set(candidate: Candidate, task: Task) -> str:
 def verify(folder: Path, candidate_id: str) -> Outcome:
     """A new final of a run's candidate with the run's right seeds as rivals, stored in the run.
 
-    Raises ConfigError where the task has changed since, and ``results.errors.RunError`` about the folder.
+    Raises ConfigError where the task has changed since, EnvironmentUnfit, and ``results.errors.RunError`` about the folder.
     """
     with Store.open(folder) as store:
         events = [recorded.event for recorded in store.events()]
@@ -63,11 +72,7 @@ def verify(folder: Path, candidate_id: str) -> Outcome:
         state = State(card, parts.rules)
         for event in events:
             state.apply(event)
-        evaluator = parts.spec()
-        try:
-            request = Request(candidate=state.candidate(candidate_id), effort=Effort.FINAL, rivals=state.right_seeds)
-            outcome = evaluator.evaluate(request)
-        finally:
-            evaluator.close()
+        request = Request(candidate=state.candidate(candidate_id), effort=Effort.FINAL, rivals=state.right_seeds)
+        outcome = _evaluated(parts.spec, request)
         store.append(FinalMeasured(outcome=outcome))
     return outcome

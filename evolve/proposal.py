@@ -9,11 +9,12 @@ from evolve.state import State
 from mutators.answerers.base import Answerer, Prompt, Relative
 from mutators.attempts import assignment_of, relative_of
 from mutators.bank import Entry
-from mutators.edits import apply
+from mutators.edits import Applied, apply
 from mutators.facts import facts_of
+from mutators.headers import header_of
 from mutators.moments import MomentSettings, ancestry, last_from, notice
 from mutators.prompt import Inspiration, build_prompt
-from mutators.question import Header, Question, Rejected
+from mutators.question import Answer, Header, Question, Rejected
 from mutators.questions import backend_of, choose
 from population.candidate import Candidate, Knob, Origin, Step
 from population.novelty import candidate_of
@@ -90,11 +91,19 @@ def propose(state: State, mutation: Mutation, seed: int) -> StepAsked | None:
         step=step,
         question=question,
         answer=answer,
-        header=None if isinstance(edited, Rejected) else edited.header,
+        header=_header(answer, edited),
         rejected=edited if isinstance(edited, Rejected) else None,
         candidate=None if known else child,
         duplicate_of=known,
     )
+
+
+def _header(answer: Answer, edited: Applied | Rejected) -> Header | None:
+    """What the answer said of itself; a rejected one may still claim a ceiling."""
+    if not isinstance(edited, Rejected):
+        return edited.header
+    found = header_of(answer.text)
+    return None if isinstance(found, Rejected) else found
 
 
 def _question(state: State, mutation: Mutation, island: int, parent_id: str, rng: np.random.Generator) -> Question:

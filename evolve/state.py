@@ -11,7 +11,7 @@ from evaluator.plan.parse import parse_plan
 from evaluator.request import Request
 from evaluator.task_card import TaskCard
 from evolve.budget import Spent
-from mutators.attempts import Attempt, attempt_of
+from mutators.attempts import Attempt, attempt_of, change_of
 from mutators.question import Layer
 from mutators.records import Records
 from population.archive import AddStatus, Member
@@ -20,8 +20,8 @@ from population.islands import IslandArchive
 from population.novelty import Known
 from results.events import Event, FinalMeasured, RunNoted, RunStarted, RunStopped, StepAsked, StepEvaluated, StepFolded, TimeSpent
 
-NOT_REFUTED = frozenset({Verdict.OK, Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
-"""Verdicts of a final that don't say that the candidate is bad."""
+SAYS_NOTHING = frozenset({Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
+"""Verdicts of a final that neither verify nor refute the candidate."""
 
 
 class ReplayError(Exception):
@@ -56,7 +56,7 @@ class State:
         """Folded steps by island, oldest first."""
         self.layers: defaultdict[int, list[Layer]] = defaultdict(list)
         """Layers that questions on an island were about, oldest first, open steps included."""
-        self.makers: dict[str | None, Attempt] = {}
+        self.makers: dict[str, Attempt] = {}
         """The folded step that first made a candidate."""
         self.records = Records()
         self.finals: dict[str, Outcome] = {}
@@ -182,7 +182,7 @@ class State:
         status = self._archive.fold(asked.step, outcome)
         attempt = attempt_of(
             step=asked.step,
-            accepted=status is not AddStatus.NOT_ADDED,
+            accepted=status is not AddStatus.NOT_ADDED and self._improves_parent(outcome, parent_id),
             question=asked.question,
             answer=asked.answer,
             header=asked.header,
@@ -204,6 +204,13 @@ class State:
             accepted=attempt.accepted,
             best_id=self.best.candidate_id if self.best else None,
         )
+
+    def _improves_parent(self, outcome: Outcome | None, parent_id: str | None) -> bool:
+        """Whether the lower bound lies above the parent's median; a seed has no parent to improve."""
+        if parent_id is None:
+            return True
+        change = change_of(outcome, self.outcomes.get(parent_id))
+        return change is not None and change.low is not None and change.low > 1
 
     def _fold_again(self, stored: StepFolded) -> None:
         again = self.fold() if self.can_fold else None
@@ -238,7 +245,7 @@ class State:
     def _finish(self, outcome: Outcome) -> None:
         """Take a final in; a candidate that it refutes leaves the archive, which is built again without it."""
         self.finals[outcome.candidate_id] = outcome
-        if outcome.verdict in NOT_REFUTED:
+        if outcome.verdict is Verdict.OK or outcome.verdict in SAYS_NOTHING:
             return
         self.quarantined.add(outcome.candidate_id)
         self._archive = self._empty_archive()

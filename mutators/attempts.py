@@ -146,7 +146,7 @@ def change_of(outcome: Outcome | None, parent: Outcome | None) -> Change | None:
 
 def failure_of(outcome: Outcome | None) -> Failure | None:
     """The first evidence in an outcome that is no score: its fault, and the first check that failed."""
-    if outcome is None or outcome.verdict in {Verdict.OK, Verdict.SLOWER, Verdict.DUPLICATE}:
+    if outcome is None or outcome.verdict in {Verdict.OK, Verdict.SLOWER, Verdict.AMBIGUOUS, Verdict.DUPLICATE}:
         return None
     wrong = next((check for check in outcome.checks if not check.passed), None)
     fault = outcome.fault

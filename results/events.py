@@ -46,7 +46,9 @@ class StepEvaluated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFolded:
-    """A step's result entered the archive, in the order of asking. ``status`` is the archive's word (new, improved, ...)."""
+    """A step's result entered the archive, in the order of asking. ``status`` is the archive's word (added, improved, best, ...);
+    ``accepted``: it entered, and its lower bound lies above its parent's median.
+    """
 
     step_number: int
     status: str
@@ -70,7 +72,7 @@ class TimeSpent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped:
-    """A driver stopped, and why: goal, candidates, hours, exhausted, requested, waiting."""
+    """A driver stopped, and why: goal, candidates, hours, exhausted, requested, waiting, faults."""
 
     reason: str
 

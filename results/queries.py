@@ -37,6 +37,12 @@ CANDIDATE_TABLES = """
 CANDIDATES = f"SELECT {CANDIDATE_COLUMNS} FROM {CANDIDATE_TABLES}"
 ORDERS = {"number": "c.step_number", "fitness": f"({WHOLE}) DESC, o.low DESC, c.step_number"}
 
+VERIFIED = """
+SELECT candidate_id FROM finals AS last
+WHERE verdict = 'OK' AND low IS NOT NULL AND seq = (SELECT MAX(seq) FROM finals WHERE candidate_id = last.candidate_id)
+ORDER BY low DESC, seq LIMIT 1
+"""
+
 ANCESTORS = f"""
 WITH RECURSIVE line (id, place) AS (
     SELECT parent_id, 1 FROM candidates WHERE id = ?

@@ -121,6 +121,11 @@ class Reader:
         rows = self._values(CandidateRow, f"{queries.CANDIDATES} WHERE c.id = ({queries.BEST})")
         return rows[0] if rows else None
 
+    def headline(self) -> CandidateRow | None:
+        """The candidate to show first: the verified one with the highest lower bound in its final, else ``best``."""
+        rows = self._values(CandidateRow, f"{queries.CANDIDATES} WHERE c.id = ({queries.VERIFIED})")
+        return rows[0] if rows else self.best()
+
     def outcome(self, candidate_id: str) -> Outcome | None:
         """The last outcome of the search for this candidate, None before it is evaluated."""
         event = self._last("outcomes", candidate_id)

@@ -9,14 +9,19 @@ from evolve.cli import housekeeping, inspecting, measuring, searching, setup, ta
 from evolve.cli.errors import translate
 from evolve.cli.output import Exit, reported
 
+ABSENT = {"help": False}  # a group's flag that isn't given would make typer load pydantic to convert its None
+
 app = typer.Typer(
     name="askevolve",
     help="Evolve attention kernels by asking questions: launch a search, inspect it, hand over what it found.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"default_map": {**ABSENT, "install_completion": False, "show_completion": False, "task": ABSENT}},
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
-    "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a kernel or task was refuted, 130 interrupted twice.",
+    "beaten, 6 run folder, 7 budget, 8 waiting for answers, 9 a verdict other than OK or a task not admitted, 130 interrupted "
+    "twice. "
+    "ASKEVOLVE_DEBUG=1 shows the traceback of an error.",
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
                 inspecting.diff, inspecting.lineage, measuring.evaluate, measuring.final, housekeeping.gc):  # fmt: skip
@@ -30,9 +35,6 @@ def main() -> None:
     debug = os.environ.get("ASKEVOLVE_DEBUG", "") not in {"", "0"}
     try:
         with reported(debug, translate):
-            app()
+            app(prog_name="askevolve")
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(Exit.DONE)

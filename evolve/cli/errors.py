@@ -2,6 +2,23 @@
 
 from evolve.cli.output import CommandError, Exit
 
+CODES = {
+    "ConfigError": Exit.CONFIG,
+    "GoalError": Exit.CONFIG,
+    "TaskError": Exit.CONFIG,
+    "BankError": Exit.CONFIG,
+    "BudgetRefused": Exit.BUDGET,
+    "EnvironmentUnfit": Exit.ENVIRONMENT,
+    "RunNameInvalid": Exit.CONFIG,
+    "RunUnwritable": Exit.ENVIRONMENT,
+    "StoreFull": Exit.ENVIRONMENT,
+    "IdUnknown": Exit.USAGE,
+    "IdAmbiguous": Exit.USAGE,
+    "RunError": Exit.RUN_FOLDER,
+    "ReplayError": Exit.RUN_FOLDER,
+}
+"""The exit code of each error that a user can act on, by the name of its class or a class above it."""
+
 
 def translate(error: Exception) -> CommandError | None:
     """The command-line form of a known error, None for one that nobody foresaw.
@@ -13,20 +30,3 @@ def translate(error: Exception) -> CommandError | None:
         if code is not None:
             return CommandError(str(error), code)
     return None
-
-
-CODES = {
-    "ConfigError": Exit.CONFIG,
-    "GoalError": Exit.CONFIG,
-    "TaskError": Exit.CONFIG,
-    "ScenarioError": Exit.CONFIG,
-    "BankError": Exit.CONFIG,
-    "BudgetRefused": Exit.BUDGET,
-    "EnvironmentUnfit": Exit.ENVIRONMENT,
-    "RunNameInvalid": Exit.CONFIG,
-    "RunUnwritable": Exit.ENVIRONMENT,
-    "StoreFull": Exit.ENVIRONMENT,
-    "IdUnknown": Exit.USAGE,
-    "IdAmbiguous": Exit.USAGE,
-    "RunError": Exit.RUN_FOLDER,
-}

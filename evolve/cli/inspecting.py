@@ -5,61 +5,70 @@ from typing import Annotated, Any
 
 import typer
 
-from evolve.cli.output import CommandError, Exit, print_json, say, write
+from evolve.cli.output import CommandError, Exit, print_json, say, write, write_source
 
-Run = Annotated[str, typer.Argument(help="Name below runs/, or a run's folder.", show_default=False)]
-Id = Annotated[str, typer.Argument(help="A candidate's id or its first digits; 'best' for the best.", show_default=False)]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Name below runs/, or a run's folder.", show_default=False)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="A candidate's id or its first digits, or 'best'.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Every check and race with its figures, every fact and note.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
-def list_runs(root: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: Json = False) -> None:
+def list_runs(
+    root: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of runs.")] = Path("runs"), as_json: Json = False
+) -> None:
     """List the runs in a folder."""
     from results.errors import RunError
     from results.folder import runs_in
     from results.reader import Reader
     from results.terminal import run_rows
 
-    infos = []
+    infos, bests = [], []
     for folder in runs_in(root):
         try:
             with Reader.open(folder) as reader:
-                infos.append(reader.info())
+                info, best = reader.info(), reader.headline()
         except RunError as error:
             say(f"left out {folder}: {error}")
+            continue
+        infos.append(info)
+        bests.append(best)
     if as_json:
-        print_json({"runs": [summary(info) for info in infos]})
+        print_json({"runs": [summary(info, best) for info, best in zip(infos, bests, strict=True)]})
     elif infos:
-        write(run_rows(infos))
+        write(run_rows(infos, bests))
     else:
         say(f"No runs in {root}. Start one with `askevolve run CONFIG`.")
 
 
-def summary(info: Any) -> dict[str, object]:
-    """What ``--json`` says of a run."""
+def summary(info: Any, best: Any) -> dict[str, object]:
+    """What ``--json`` says of a run; its best candidate is the verified one where there is one."""
     from results.terminal import state
 
     return {
         "name": info.name, "folder": str(info.folder), "state": state(info), "live": info.live, "stopped_by": info.stopped_by,
         "task": info.card.name, "scenario_set": info.card.scenario_set, "steps": info.steps, "candidates": info.candidates,
-        "evaluated": info.evaluated, "accepted": info.accepted, "best_id": info.best_id, "spent_s": info.spent_s,
+        "evaluated": info.evaluated, "accepted": info.accepted, "best_id": best.id if best else None, "spent_s": info.spent_s,
         "cost_usd": info.cost_usd, "tokens": info.tokens,
     }  # fmt: skip
 
 
 def status(run: Run, as_json: Json = False) -> None:
-    """One screen about a run: the best and whether to believe it, where steps ended, what questions gave."""
+    """One screen about a run.
+
+    The best and whether to believe it, where steps ended, what each layer of questions gave.
+    """
     from dataclasses import asdict
 
     from results.terminal import status_lines
 
     with opened(run) as reader:
-        info, best = reader.info(), reader.best()
+        info, best = reader.info(), reader.headline()
         final = reader.final(best.id) if best else None
         funnel, layers = reader.funnel(), reader.layers()
     if as_json:
         print_json(
             {
-                "run": summary(info),
+                "run": summary(info, best),
                 "best": asdict(best) if best else None,
                 "final": plain(final),
                 "funnel": [asdict(row) for row in funnel],
@@ -74,10 +83,14 @@ def show(
     run: Run,
     candidate: Id = "best",
     source: Annotated[bool, typer.Option("--source", help="Print the source alone.")] = False,
-    questions: Annotated[bool, typer.Option("--questions", help="The record of each question instead.")] = False,
+    questions: Annotated[bool, typer.Option("--questions", help="The record of each question of the run instead.")] = False,
+    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
-    """Show a candidate: where it came from, the question, the prediction, checks and timings."""
+    """Show a candidate.
+
+    Where it came from, the question, the prediction, checks and timings of the search and of its final.
+    """
     from dataclasses import asdict
 
     from results.terminal import candidate_lines, question_rows
@@ -94,25 +107,27 @@ def show(
         row, outcome, final = reader.row(full_id), reader.outcome(full_id), reader.final(full_id)
         asked, found = reader.step(row.step_number), reader.candidate(full_id)
     if source:
-        write(found.source.splitlines())
+        write_source(found.source)
     elif as_json:
         print_json(
             {
-                "candidate": asdict(row), "source": found.source, "question": plain(asked.question), "header": plain(asked.header),
-                "answer": plain(asked.answer), "outcome": plain(outcome), "final": plain(final),
+                "candidate": asdict(row), "source": found.source, "question": plain(asked.question),
+                "header": plain(asked.header), "answer": plain(asked.answer), "outcome": plain(outcome), "final": plain(final),
             }
         )  # fmt: skip
     else:
-        write(candidate_lines(row, asked, outcome, final))
+        write(candidate_lines(row, asked, outcome, final, explain))
 
 
 def diff(
     run: Run,
     candidate: Id,
-    other: Annotated[str | None, typer.Argument(help="Compare with this one instead of the parent.", show_default=False)] = None,
+    other: Annotated[
+        str | None, typer.Argument(metavar="OTHER", help="Compare with this one instead of the parent.", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """The difference between a candidate and its parent, or between two candidates."""
+    """Compare a candidate with its parent or another."""
     from results.terminal import diff_lines
 
     with opened(run) as reader:
@@ -128,7 +143,10 @@ def diff(
 
 
 def lineage(run: Run, candidate: Id = "best", as_json: Json = False) -> None:
-    """The path from a seed to a candidate with the question, the answer's hypothesis and the gain of each step."""
+    """Show the path from a seed to a candidate.
+
+    Each step with its question, the answer's hypothesis and the gain over its parent.
+    """
     from dataclasses import asdict
 
     from results.terminal import lineage_lines
@@ -156,7 +174,7 @@ def resolved(reader: Any, wanted: str) -> str:
     """The full id behind 'best' or the first digits of an id."""
     if wanted != "best":
         return str(reader.full_id(wanted))
-    best = reader.best()
+    best = reader.headline()
     if best is None:
         raise CommandError(
             "this run has no best candidate yet; `askevolve status RUN` says where its steps ended", Exit.NOT_BEATEN

@@ -1,44 +1,91 @@
-"""Progress of a search on stderr: plain lines, one for each result, the same with and without a tty."""
+"""Progress of a search on stderr: a plain line for each result and, on a terminal, one live line about what is under way."""
 
+import os
+import sys
 import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from evolve.cli.output import say
+from evolve.cli.output import say, visible
 from mutators.question import Question
 from population.candidate import short_id
 from results.events import Event, FinalMeasured, RunNoted, StepAsked, StepEvaluated, StepFolded
-from results.terminal import fitness_line, one_line, ratio
+from results.outcome_text import fitness_line
+from results.text import one_line, ratio
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+
+REFRESH_HZ = 2.0
+"""How often the live line is drawn: rarely, since timing shares the machine."""
 
 
 class Progress:
-    """An observer that says what happens; it can't change the search."""
+    """An observer that says what happens; it can't change the search. As a context manager it keeps the live line.
 
-    def __init__(self, candidates: int) -> None:
-        self._candidates = candidates
-        self._evaluated = 0
-        self._questions: dict[int, Question | None] = {}
+    ``total`` is the budget of candidates; ``evaluated`` and ``best_id`` say where a resumed run stands.
+    """
+
+    def __init__(self, total: int, evaluated: int = 0, best_id: str | None = None) -> None:
+        self._total = total
+        self._evaluated = evaluated
+        self._best_id = best_id
+        self._best = ""
+        self._figures: dict[str, str] = {}
+        self._open: dict[int, Question | None] = {}
         self._started_s = time.monotonic()
+        self._live: Status | None = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+            from rich.console import Console
+
+            self._live = Console(stderr=True, highlight=False, markup=False).status("starting", refresh_per_second=REFRESH_HZ)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Say a line where the event is worth one."""
         match event:
-            case StepAsked(step=step, question=question):
-                self._questions[step.number] = question
+            case StepAsked(step=step, question=question, candidate=candidate):
+                if candidate is not None:
+                    self._open[step.number] = question
             case StepEvaluated(step_number=number, outcome=outcome):
                 self._evaluated += 1
                 fitness = outcome.fitness
                 figure = ratio(fitness.geomean, fitness.low, fitness.high) if fitness else one_line(outcome.message, 90)
-                self._line(f"step {number}: {outcome.verdict} {figure}  {self._asked(number)}")
-            case StepFolded(step_number=number, accepted=True, best_id=best_id):
-                self._line(f"step {number}: kept; the best is now {short_id(best_id)}" if best_id else f"step {number}: kept")
+                self._figures[outcome.candidate_id] = figure
+                self._line(f"step {number} {outcome.verdict} {figure} ({_asked(self._open.pop(number, None))})")
+            case StepFolded(best_id=best_id):
+                if best_id is not None and best_id != self._best_id:
+                    self._best_id, self._best = best_id, self._figures.get(best_id, "")
+                    self._line(f"new best {short_id(best_id)} {self._best}")
             case FinalMeasured(outcome=outcome):
                 figure = fitness_line(outcome.fitness) if outcome.fitness else one_line(outcome.message)
                 self._line(f"final of {short_id(outcome.candidate_id)}: {outcome.verdict} {figure}")
             case RunNoted(text=text):
                 self._line(one_line(text, 300))
-
-    def _asked(self, number: int) -> str:
-        question = self._questions.pop(number, None)
-        return f"({question.entry_id})" if question else "(seed)"
+        self._show()
 
     def _line(self, text: str) -> None:
-        say(f"[{time.monotonic() - self._started_s:6.1f} s, {self._evaluated}/{self._candidates}] {text}")
+        say(f"[{time.monotonic() - self._started_s:6.1f} s, {self._evaluated}/{self._total}] {text}")
+
+    def _show(self) -> None:
+        """Bring the live line up to date, where there is one."""
+        if self._live is None:
+            return
+        from rich.text import Text
+
+        best = f"; best {self._best}" if self._best else ""
+        doing = ", ".join(f"{number} ({_asked(question)})" for number, question in list(self._open.items())[:3])
+        line = f"{self._evaluated}/{self._total} evaluated{best}; under way: {doing or 'the next question'}"
+        self._live.update(Text(visible(line), no_wrap=True, overflow="ellipsis"))
+
+
+def _asked(question: Question | None) -> str:
+    return question.entry_id if question else "seed"

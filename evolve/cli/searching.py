@@ -1,5 +1,8 @@
 """Commands that search: run, resume, stop."""
 
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,23 +11,37 @@ import typer
 from evolve.cli.inspecting import Json, Run, opened, plain
 from evolve.cli.output import CommandError, Exit, print_json, say, write
 
-Set = Annotated[list[str], typer.Option("--set", help="Override a key: table.key=value. May be repeated.", show_default=False)]
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="TABLE.KEY=VALUE",
+        help="Override a key, such as budget.candidates=40; may be repeated. Precedence: defaults < file < --set.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines on stderr.")]
 NO_OVERRIDES: list[str] = []
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="A run's TOML file; precedence: defaults < file < --set.", show_default=False)],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A run's TOML file.", show_default=False)],
     overrides: Set = NO_OVERRIDES,
-    name: Annotated[str | None, typer.Option(help="The run's name; an error where it is taken.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The run's name; an error where it is taken.", show_default=False)
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen and what it would cost.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Search as a configuration says, in a new folder runs/NAME. The first ctrl-C drains, saves and says how to go on."""
+    """Search as a configuration says, in runs/NAME.
+
+    The first ctrl-C (or SIGTERM) lets evaluations under way finish, saves, and prints the command that goes on; a second one
+    quits at once, and nothing stored is lost either way.
+    """
     from evolve.config import load_config
 
-    chosen = load_config(config, [*overrides, *([f"run.name={name}"] if name else [])])
+    chosen = load_config(config, [*overrides, *([f"run.name={name}"] if name is not None else [])])
     if dry_run:
         _explain(chosen, as_json)
         return
@@ -32,30 +49,42 @@ def run(
         chosen = _with_free_name(chosen)
     from evolve import api
 
-    _report(api.run(chosen, observers=_observers(quiet, chosen)), as_json)
+    with _observing(quiet, chosen.budget.candidates) as observers:
+        result = api.run(chosen, observers=observers)
+    _report(result, as_json)
 
 
 def resume(
     run: Run,
     overrides: Set = NO_OVERRIDES,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Exit with code 8 once only answers are awaited, instead of waiting for them.")
+        bool, typer.Option("--until-idle", help="Exit with code 8 where the run stops because only answers are awaited.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Go on with a run where its last driver stopped or was killed. --set may change [budget] and [executor]."""
+    """Go on with a run where it stopped or was killed.
+
+    --set may change [budget] and [executor]; a finished run with a larger budget goes on too.
+    """
     from evolve import api
+    from evolve.config import overridden, validated
     from results.folder import find_run
 
     with opened(run) as reader:
-        config, _ = api.stored_config([recorded.event for recorded in reader.events()])
-    result = api.resume(find_run(run), overrides, observers=_observers(quiet, config))
+        stored, _ = api.stored_config([recorded.event for recorded in reader.events()])
+        info = reader.info()
+    total = validated(overridden(stored.mapping(), overrides), "configuration").budget.candidates
+    with _observing(quiet, total, info.evaluated, info.best_id) as observers:
+        result = api.resume(find_run(run), overrides, observers=observers)
     _report(result, as_json, until_idle)
 
 
 def stop(run: Run) -> None:
-    """Ask a running search to drain, save and stop; `askevolve resume RUN` goes on with it."""
+    """Ask a running search to save and stop.
+
+    It finishes the evaluations under way first; `askevolve resume RUN` goes on with it.
+    """
     from results.folder import find_run, request_stop
     from results.lock import is_locked
 
@@ -63,7 +92,7 @@ def stop(run: Run) -> None:
     if not is_locked(folder):
         raise CommandError(f"{folder}: no process works on this run, so there is nothing to stop", Exit.RUN_FOLDER)
     request_stop(folder)
-    say(f"asked {folder} to stop; evaluations under way are finished first. Go on later: askevolve resume {run}")
+    say(f"asked {folder} to stop; evaluations under way are finished first. Go on later: {_resuming(folder)}")
 
 
 def _with_free_name(config: Any) -> Any:
@@ -77,37 +106,51 @@ def _with_free_name(config: Any) -> Any:
     if name == config.run.name:
         return config
     say(
-        f"runs/{config.run.name} holds an earlier run; this one is {name}. To go on with the earlier: askevolve resume {config.run.name}"
+        f"runs/{config.run.name} holds an earlier run; this one is {name}. "
+        f"To go on with the earlier: askevolve resume {config.run.name}"
     )
     return validated(overridden(config.mapping(), [f"run.name={name}"]), "configuration")
 
 
-def _observers(quiet: bool, config: Any) -> list[Any]:
+@contextmanager
+def _observing(quiet: bool, total: int, evaluated: int = 0, best_id: str | None = None) -> Iterator[list[Callable[[Any], None]]]:
+    """The observers of a search: progress on stderr, or none where it is to be quiet."""
+    if quiet:
+        yield []
+        return
     from evolve.cli.progress import Progress
 
-    return [] if quiet else [Progress(config.budget.candidates)]
+    with Progress(total, evaluated, best_id) as progress:
+        yield [progress]
+
+
+def _resuming(folder: Path) -> str:
+    """The command that goes on with a run."""
+    return f"askevolve resume {shlex.quote(str(folder))}"
 
 
 def _explain(config: Any, as_json: bool) -> None:
     """What a run would do and cost, from the configuration alone; everything it names is loaded and checked."""
     from evolve.parts import assemble
-    from results.terminal import table
+    from population.candidate import short_id
+    from results.text import table
 
     parts = assemble(config)
     seeds = parts.seeds()
     budget = config.budget
     facts: dict[str, object] = {
         "run": config.run.name,
+        "folder": str(Path("runs") / config.run.name),
         "task": parts.card.name,
         "scenarios": f"{len(parts.card.scenarios)} of set {parts.card.scenario_set}",
         "backend": config.task.backend,
         "baselines": ", ".join(parts.card.baselines),
-        "seeds": len(seeds),
+        "seeds": ", ".join(f"{name} ({short_id(seed.id)})" for name, seed in zip(config.population.seeds, seeds, strict=True)),
         "questions in the bank": len(parts.mutation.bank),
         "answerer": config.mutation.answerer,
-        "evaluations at most": budget.candidates,
+        "candidates at most": budget.candidates,
         "hours at most": budget.hours,
-        "model cost": "none: the knobs answerer calls no model",
+        "cost of the model": "none, the knobs answerer calls no model",
         "executor": f"{config.executor.kind}, {config.executor.workers} at once, {config.executor.lookahead} proposals open",
         "goal": config.goal.expression,
         "configuration hash": config.hash,
@@ -115,7 +158,7 @@ def _explain(config: Any, as_json: bool) -> None:
     if as_json:
         print_json({"dry_run": True, **{key.replace(" ", "_"): value for key, value in facts.items()}})
     else:
-        write(table(("", "would be"), facts.items()))
+        write(table(("dry run", ""), facts.items()))
 
 
 def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
@@ -133,12 +176,15 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
     else:
         with opened(str(result.folder)) as reader:
             write(summary_lines(reader, result))
-    if result.stopped_by in GOES_ON:
-        say(f"stopped ({result.stopped_by}); nothing is lost. Go on: askevolve resume {result.folder}")
-    if result.stopped_by is StopReason.WAITING and until_idle:
-        raise SystemExit(Exit.WAITING)
     if result.stopped_by is StopReason.FAULTS:
+        say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError("evaluations keep ending in faults of the harness; `askevolve doctor` may say why", Exit.ENVIRONMENT)
-    beaten = result.best is not None and result.best.verified and result.best.over_baseline.low > 1.0
-    if result.stopped_by not in GOES_ON and not beaten:
+    if result.stopped_by in GOES_ON:
+        say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
+        raise SystemExit(Exit.WAITING if result.stopped_by is StopReason.WAITING and until_idle else Exit.DONE)
+    if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:
+        say(
+            "finished, but no verified candidate beats the baseline (its interval would lie above 1). "
+            f"A larger budget goes on from here: {_resuming(result.folder)} --set budget.candidates=N"
+        )
         raise SystemExit(Exit.NOT_BEATEN)

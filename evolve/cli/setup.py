@@ -1,40 +1,50 @@
 """Commands that prepare: init writes a run to start from, doctor says what this machine can do."""
 
+import json
+import os
+import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evolve.cli.inspecting import Json
 from evolve.cli.output import CommandError, Exit, print_json, say, write
 
+if TYPE_CHECKING:
+    from evaluator.task import Task
+    from population.candidate import Language
+
 CONFIG = """\
 # A run of askevolve. Every key is optional unless it says otherwise; `askevolve run --dry-run` shows what would happen.
 
 [run]
-name = "{name}"             # required; the run's folder is runs/NAME
-seed = 1                    # of every random choice of the search
+name = {name:<21} # required; the run's folder is runs/NAME
+seed = 1                     # of every random choice of the search
 
 [task]
-name = "{task}"             # required: a built-in task, or a folder such as "./my_task"
-scenarios = "{scenarios}"   # required: one of the task's scenario sets, see `askevolve task list`
-backend = "{backend}"       # cpu or cuda
+name = {task:<21} # required: a built-in task, or a folder such as "./my_task"
+scenarios = {scenarios:<16} # required: one of the task's scenario sets, see `askevolve task list TASK`
+backend = "cpu"              # or "simulated": invented outcomes in no time, to try settings
 
 [population]
-seeds = [{seeds}]           # required: kernels to start from, names of the task's seeds or files
+# required: kernels to start from, names of the task's seeds or files such as "./my_kernel.cpp"
+seeds = [{seeds}]
 islands = 2
 
 [mutation]
-answerer = "knobs"          # turns the numbers that a kernel declares; needs no network and no key
-stall_after = 10            # attempts without an improvement
+answerer = "knobs"           # turns the numbers that a kernel declares; needs no network and no key
+stall_after = 10             # attempts without an improvement
 
 [executor]
-kind = "ray"                # or "inline": the same in this process
+kind = "ray"                 # or "inline": the same in this process
 workers = 1
-lookahead = 2               # proposals that may be open at once
+lookahead = 2                # proposals that may be open at once
 
 [budget]
-candidates = 40             # required: evaluations paid for
+candidates = 40              # required: evaluations paid for
 hours = 0.5
 
 # [goal]
@@ -43,72 +53,105 @@ hours = 0.5
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")] = Path(),
     from_source: Annotated[
-        Path | None, typer.Option("--from", help="A kernel of yours (.cu or .cpp): drafts its plan.", show_default=False)
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="A kernel of yours (.cu or .cpp): drafts its plan.", show_default=False),
     ] = None,
-    task: Annotated[str, typer.Option(help="The task that the kernel computes.")] = "attention_forward",
+    task: Annotated[str, typer.Option(metavar="TASK", help="A task's name or folder.")] = "attention_forward",
 ) -> None:
-    """Write run.toml to start from; with --from also the kernel with a drafted plan."""
-    target = folder / "run.toml"
-    if target.exists():
-        raise CommandError(f"{target} is already there; choose another folder, or move it away", Exit.USAGE)
-    values = {"name": folder.resolve().name or "first", "task": task, "scenarios": "cpu_quick", "backend": "cpu"}
-    seeds = ["cpu_plain", "cpu_blocked"]
-    written: list[Path] = []
-    if from_source is not None:
-        kernel, language = _drafted(from_source, folder, task)
-        seeds = [f"./{kernel.name}"]
-        written.append(kernel)
-        if language == "cu":
-            values |= {"scenarios": "quick3", "backend": "cuda"}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(CONFIG.format(**values, seeds=", ".join(f'"{seed}"' for seed in seeds)), encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{folder}: can't write here ({error.strerror}); choose a folder of yours", Exit.ENVIRONMENT) from None
-    for path in [*written, target]:
-        write([f"wrote {path}"])
-    say(f"Next: askevolve run {target}")
+    """Write run.toml to start from.
 
-
-def _drafted(source: Path, folder: Path, task: str) -> tuple[Path, str]:
-    """Write the kernel with a drafted plan into the folder; its path and language."""
-    from evaluator.draft import draft
-
+    With --from also the kernel with a plan drafted from its signature; lines to look at are marked `# check:`.
+    """
     from evaluator.task import load_task
     from population.candidate import Language
 
-    try:
-        language = Language(source.suffix.removeprefix("."))
-        text = source.read_text(encoding="utf-8")
-    except ValueError:
-        raise CommandError(f"{source}: must be a .cu or .cpp file in UTF-8", Exit.USAGE) from None
-    except OSError as error:
-        raise CommandError(f"{source}: can't be read ({error.strerror})", Exit.USAGE) from None
-    chosen = load_task(task)
-    drafted = draft(text, language, chosen.card(chosen.sets()[0]))
-    target = folder / source.name
+    target = folder / "run.toml"
     if target.exists():
-        raise CommandError(f"{target} is already there; give another folder: askevolve init DIR --from {source}", Exit.USAGE)
-    folder.mkdir(parents=True, exist_ok=True)
-    target.write_text(drafted.text, encoding="utf-8")
+        raise CommandError(f"{target} is already there; choose another folder, or move it away", Exit.USAGE)
+    chosen = load_task(task)
+    language = Language.CPP if from_source is None else _language(from_source)
+    files = {}
+    if from_source is None:
+        seeds = list(chosen.seeds(language)) or ["./my_kernel.cpp"]
+    else:
+        kernel = folder / from_source.name
+        if kernel.exists():
+            raise CommandError(
+                f"{kernel} is already there; give another folder: askevolve init FOLDER --from {from_source}", Exit.USAGE
+            )
+        files[kernel] = _drafted(from_source, language, chosen)
+        seeds = [f"./{kernel.name}"]
+    files[target] = _config(folder, task, _set_for(chosen, language), seeds)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{folder}: can't write here ({error.strerror}); choose a folder of yours", Exit.ENVIRONMENT) from None
+    write(f"wrote {path}" for path in files)
+    first = next(iter(files))
+    say(f"Next: askevolve {'run' if from_source is None else 'evaluate'} {shlex.quote(str(first))}")
+
+
+def _language(source: Path) -> "Language":
+    from population.candidate import Language
+
+    try:
+        return Language(source.suffix.removeprefix("."))
+    except ValueError:
+        raise CommandError(f"{source}: must be a .cu or .cpp file", Exit.USAGE) from None
+
+
+def _drafted(source: Path, language: "Language", task: "Task") -> str:
+    """The kernel's text with a drafted plan; remarks on it go to stderr."""
+    from evaluator.draft import draft
+
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{source}: can't be read as UTF-8 text ({error})", Exit.USAGE) from None
+    drafted = draft(text, language, task.card(_set_for(task, language)))
     for remark in drafted.remarks:
         say(f"look at: {remark}")
-    return target, language.value
+    return drafted.text
+
+
+def _set_for(task: "Task", language: "Language") -> str:
+    """The scenario set to start with: the task's smallest of those named after the language's backend, else its first."""
+    named = [name for name in task.sets() if name.startswith("cpu") == (language == "cpp")]
+    return min(named, key=lambda name: len(task.scenarios[name])) if named else task.sets()[0]
+
+
+def _config(folder: Path, task: str, set_name: str, seeds: Sequence[str]) -> str:
+    """The text of run.toml. A task that is a folder is named from the file's own folder, as the configuration wants it."""
+    path = os.path.relpath(task, folder) if "/" in task else task
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("._-")[:40]
+    return CONFIG.format(
+        name=json.dumps(name or "first"),
+        task=json.dumps(path if "/" in path or path == task else f"./{path}"),
+        scenarios=json.dumps(set_name),
+        seeds=", ".join(json.dumps(seed) for seed in seeds),
+    )
 
 
 def doctor(as_json: Json = False) -> None:
-    """Say what this machine can do, and what to install for the rest. Exit code 4 where the main job can't run."""
+    """Say what this machine can do.
+
+    With what to install for the rest. Exit code 4 where the main job can't run.
+    """
     from dataclasses import asdict
 
     from evolve.doctor import examine, fit
-    from results.terminal import table
 
-    findings = list(examine())
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        if not as_json:
+            write([f"{finding.state:<8} {finding.name}: {finding.detail}"])
+            write(f"{'':<8} -> {line}" for line in finding.next_step.splitlines())
     if as_json:
         print_json({"fit": fit(findings), "findings": [asdict(finding) for finding in findings]})
-    else:
-        write(table(("", "state", "found", "next"), ((f.name, f.state, f.detail, f.next_step) for f in findings)))
     if not fit(findings):
         raise CommandError("this machine can't run the main job yet; see the lines that say missing", Exit.ENVIRONMENT)

@@ -1,47 +1,96 @@
 """What a run prints at its end: baseline, seeds, best with its final, and what each question gave."""
 
-from evolve.api import RunResult
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluator.outcome import Outcome
+from evolve.api import Best, RunResult
 from population.candidate import Origin, short_id
+from results.outcome_text import outcome_lines, typical_us
 from results.reader import Reader
-from results.terminal import best_lines, duration, outcome_lines, question_rows, ratio
+from results.rows import CandidateRow
+from results.terminal import question_rows, state
+from results.text import count, duration, interval, microseconds, ratio, table
 
 
 def summary_lines(reader: Reader, result: RunResult) -> list[str]:
     """The end of a run as text, from its store."""
     info = reader.info()
     lines = [
-        f"run {info.name}: stopped by {result.stopped_by}; {result.candidates} evaluations, {result.questions_asked} questions, "
+        f"run {info.name}, {state(info)}; {count(result.candidates, 'candidate')}, {count(result.questions_asked, 'question')}, "
         f"{duration(info.spent_s)}",
-        f"task {info.card.name}, {len(info.card.scenarios)} scenarios of {info.card.scenario_set}",
+        f"task {info.card.name}, {count(len(info.card.scenarios), 'scenario')} of {info.card.scenario_set}",
         "",
-        *_seed_lines(reader),
+        *_standings(reader, result.best),
     ]
     if result.best is None:
-        return [*lines, "", "No candidate is right in every scenario. `askevolve status` shows where steps ended."]
-    row, final = reader.row(result.best.id), reader.final(result.best.id)
-    lines += ["", *best_lines(row, final)]
-    if final is not None:
-        lines += ["", *outcome_lines(final)]
-    better = result.best.over_better_seed
-    if better is not None:
-        lines += ["", f"best over the better seed ({short_id(better.name)}): {ratio(better.ratio, better.low, better.high)}"]
-    over = result.best.over_baseline
-    word = "verified" if result.best.verified else "not verified"
-    lines.append(f"best over {over.name}: {ratio(over.ratio, over.low, over.high)} ({word})")
+        lines += [
+            "",
+            f"No candidate is right in every scenario; askevolve status {shlex.quote(str(info.folder))} says where steps ended.",
+        ]
+    else:
+        final = reader.final(result.best.id)
+        lines += [
+            "",
+            *(["Its final:", *outcome_lines(final)] if final else ["No final has verified it yet."]),
+            "",
+            *_verdict(result.best),
+        ]
     questions = reader.questions()
-    if questions:
-        lines += ["", "What each question gave:", *question_rows(questions, "question")]
-    return lines
+    return [*lines, "", "What each question gave:", *question_rows(questions, "question")] if questions else lines
 
 
-def _seed_lines(reader: Reader) -> list[str]:
-    """One line for each seed with its figure against the baseline, whose median times stand beside it."""
-    lines = []
+def _standings(reader: Reader, best: Best | None) -> list[str]:
+    """The baseline, the seeds and the best in one table, by the search's figures and, for a verified best, its final's."""
+    rows: list[Sequence[object]] = []
+    info = reader.info()
+    names = info.config["population"]["seeds"]  # type: ignore[index]
+    baseline = None
     for row in reader.candidates():
-        if row.origin is not Origin.SEED:
-            continue
-        if row.geomean is None or row.low is None or row.high is None:
-            lines.append(f"seed {short_id(row.id)}: {row.verdict or 'not evaluated'}")
-            continue
-        lines.append(f"seed {short_id(row.id)}: {ratio(row.geomean, row.low, row.high)} of baseline {row.opponent}")
-    return lines
+        if row.origin is Origin.SEED:
+            outcome = reader.outcome(row.id)
+            baseline = baseline or _baseline(outcome)
+            rows.append(_standing(f"seed {Path(names[row.step_number]).name}", row, outcome))
+    if best is not None:
+        row, final = reader.row(best.id), reader.final(best.id)
+        rows.append(_standing("best, in the search", row, reader.outcome(best.id)))
+        if best.verified and final is not None:
+            baseline = _baseline(final)
+            over = best.over_baseline
+            own = typical_us(final.timings)
+            rows.append(
+                ("best, in its final", short_id(best.id), f"{over.ratio:.3f}x", interval(over.low, over.high),
+                 microseconds(own[0]) if own else None)
+            )  # fmt: skip
+    if baseline is not None:
+        name, typical = baseline
+        rows.insert(0, (f"baseline {name}", "", "1.000x", "", microseconds(typical)))
+    return table(("", "id", "ratio", "interval", "typical us"), rows)
+
+
+def _standing(name: str, row: CandidateRow, outcome: Outcome | None) -> Sequence[object]:
+    if row.geomean is None or row.low is None or row.high is None:
+        return (name, short_id(row.id), row.verdict or "waiting", "", "")
+    own = typical_us(outcome.timings) if outcome else None
+    return (name, short_id(row.id), f"{row.geomean:.3f}x", interval(row.low, row.high), microseconds(own[0]) if own else None)
+
+
+def _baseline(outcome: Outcome | None) -> tuple[str, float] | None:
+    """The name and typical time in microseconds of the baseline that an outcome was raced against."""
+    if outcome is None or outcome.fitness is None:
+        return None
+    typical = typical_us(outcome.timings)
+    return (outcome.fitness.opponent, typical[1]) if typical else None
+
+
+def _verdict(best: Best) -> list[str]:
+    """The two figures that a run is about, and whether they are verified."""
+    over, better = best.over_baseline, best.over_better_seed
+    lines = []
+    if better is not None and better.name == best.id:
+        lines.append(f"best over the better seed: the best is that seed ({short_id(better.name)})")
+    elif better is not None:
+        lines.append(f"best over the better seed ({short_id(better.name)}): {ratio(better.ratio, better.low, better.high)}")
+    word = "verified" if best.verified else "not verified"
+    return [*lines, f"best over the baseline {over.name}: {ratio(over.ratio, over.low, over.high)} ({word})"]

@@ -1,32 +1,38 @@
 """Commands on tasks: list them, admit one, start a new one."""
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from evolve.cli.inspecting import Json
 from evolve.cli.output import CommandError, Exit, print_json, say, write
 
+BACKENDS = ("cpu", "cuda")
+
 app = typer.Typer(help="List tasks, check one, or start a new one.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 def list_tasks(
-    task: Annotated[str | None, typer.Argument(help="A task: show its scenario sets.", show_default=False)] = None,
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="A task's name or folder: show what it holds.", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """The built-in tasks, or one task's scenario sets, seeds and baselines."""
+    """List the built-in tasks, or what one task holds."""
     from evaluator.task import BUILT_IN, load_baselines, load_task
     from population.candidate import Language
-    from results.terminal import table
+    from results.text import table
 
     if task is None:
         tasks = [load_task(path.parent.name) for path in sorted(BUILT_IN.glob("*/task.toml"))]
         if as_json:
             print_json({"tasks": [{"name": t.name, "summary": t.definition.summary, "sets": list(t.sets())} for t in tasks]})
         else:
-            write(table(("task", "summary", "sets"), ((t.name, t.definition.summary, ", ".join(t.sets())) for t in tasks)))
+            for t in tasks:
+                write([f"{t.name}: {t.definition.summary}", f"  sets: {', '.join(t.sets())}"])
         return
     chosen = load_task(task)
     sets = {name: len(chosen.card(name).scenarios) for name in chosen.sets()}
@@ -42,39 +48,88 @@ def list_tasks(
 
 @app.command("check")
 def check(
-    task: Annotated[str, typer.Argument(help="A task's name or folder.")],
-    scenarios: Annotated[str | None, typer.Option(help="Scenario set; by default the task's first.", show_default=False)] = None,
-    backend: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name or folder.", show_default=False)],
+    scenarios: Annotated[
+        str | None,
+        typer.Option(metavar="SET", help="Scenario set; by default the first that a baseline here computes.", show_default=False),
+    ] = None,
+    backend: Annotated[str, typer.Option(metavar="BACKEND", help="Whose baselines: cpu or cuda.")] = "cpu",
     as_json: Json = False,
 ) -> None:
-    """Admit a task: baselines pass with room, and every known wrong answer fails. Exit code 9 where it isn't admitted."""
+    """Admit a task, or say why not.
+
+    Baselines must pass with room, and every known wrong answer must fail. Exit code 9 where the task isn't admitted.
+    """
     from dataclasses import asdict
 
     from evaluator.admission import admit
-
     from evaluator.task import load_task
-    from results.terminal import table
+    from results.text import count, table
 
+    if backend not in BACKENDS:
+        raise CommandError(f"--backend {backend}: write {' or '.join(BACKENDS)}", Exit.USAGE)
     chosen = load_task(task)
-    admission = admit(chosen, scenarios or chosen.sets()[0], backend)
+    set_name = scenarios or _first_computed(chosen, backend)
+    say(f"judging known right and wrong answers in set {set_name} of task {chosen.name}")
+    admission = admit(chosen, set_name, backend)
     if as_json:
-        print_json(
-            {"task": chosen.name, "hash": chosen.hash, "passed": admission.passed, "rows": [asdict(r) for r in admission.rows]}
-        )
+        rows = [asdict(row) for row in admission.rows]
+        print_json({"task": chosen.name, "hash": chosen.hash, "scenario_set": set_name, "passed": admission.passed, "rows": rows})
     else:
-        write(table(("scenario", "inputs", "answer", "must", "", "detail"),
-                    ((r.scenario, r.distribution, r.answer, r.must, "ok" if r.ok else "NOT OK", r.detail)
-                     for r in admission.rows)))  # fmt: skip
+        write(
+            table(
+                ("scenario", "inputs", "answer", "must", "is", "share of tolerance"),
+                (
+                    (row.scenario, row.distribution, row.answer, row.must, "ok" if row.ok else "NOT OK", _share(row.share))
+                    for row in admission.rows
+                ),
+            )
+        )
+        write(f"NOT OK {row.scenario}, {row.distribution}, {row.answer}: {row.detail}" for row in admission.rows if not row.ok)
     if not admission.passed:
-        raise CommandError(f"task {chosen.name} is not admitted: see the rows that say NOT OK", Exit.REFUTED)
-    say(f"task {chosen.name} is admitted: {len(admission.rows)} answers judged as they must be")
+        raise CommandError(
+            f"task {chosen.name} is not admitted: {count(len(admission.problems), 'answer')} judged otherwise than they must be",
+            Exit.REFUTED,
+        )
+    say(f"task {chosen.name} is admitted: {count(len(admission.rows), 'answer')} judged as they must be")
 
 
 @app.command("new")
-def new(folder: Annotated[Path, typer.Argument(help="Folder to make.", show_default=False)]) -> None:
-    """Write a small complete task to start from; every file says what to change."""
+def new(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to make.", show_default=False)]) -> None:
+    """Write a small task to start from.
+
+    It is complete and admitted as it is; every file says what to change.
+    """
     from evaluator.scaffold import new_task
 
-    for path in new_task(folder):
-        write([f"wrote {path}"])
-    say(f"Next: askevolve task check {folder}, then change it step by step (docs/tasks.md)")
+    try:
+        written = new_task(folder)
+    except OSError as error:
+        raise CommandError(f"{folder}: can't be written ({error.strerror}); choose a folder of yours", Exit.ENVIRONMENT) from None
+    write(f"wrote {path}" for path in written)
+    named = shlex.quote(as_path(folder))
+    say(f"Next: askevolve task check {named}, then change it step by step; askevolve init DIR --task {named} starts a run of it")
+
+
+def as_path(folder: Path) -> str:
+    """The folder written so that it can't be taken for a built-in task's name: with a slash."""
+    text = str(folder)
+    return text if "/" in text else f"./{text}"
+
+
+def _first_computed(task: Any, backend: str) -> str:
+    """The first scenario set that an available baseline computes as a whole, the task's first where there is none."""
+    from evaluator.task import load_baselines
+
+    here = [item for item in load_baselines(task.folder) if item.backend == backend and item.available() is None]
+    for name in task.sets():
+        card = task.card(name)
+        if any(
+            item.name in card.baselines and all(item.supports(scenario.symbols) for scenario in card.scenarios) for item in here
+        ):
+            return str(name)
+    return str(task.sets()[0])
+
+
+def _share(share: float | None) -> str:
+    return "not finite" if share is None else f"{share:.3g}"

@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,17 @@ def fresh(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
+
+
+@dataclass(frozen=True)
+class SlowSimulation:
+    """Builds a simulated evaluator whose evaluations take up to ``most_s`` seconds, each its own; pickles as two numbers."""
+
+    most_s: float
+    run_seed: int = 5
+
+    def __call__(self) -> Evaluator:
+        return SimulatedEvaluator(card(), self.run_seed, self._delay_s)
+
+    def _delay_s(self, request: Request) -> float:
+        return self.most_s * int(request.candidate.id[:4], 16) / 0xFFFF

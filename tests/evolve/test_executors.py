@@ -2,15 +2,18 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
 
 from evaluator.outcome import Verdict
 from evaluator.request import Evaluator
+from evolve.api import run
 from evolve.executors.base import Executor
 from evolve.executors.inline import InlineExecutor
 from tests.contracts.executor import ExecutorContract, Scripted, collect_all, request_of
+from tests.evolve.simulation import SlowSimulation, config, essence, shuffled, stored
 
 
 class TestInline(ExecutorContract):
@@ -67,6 +70,14 @@ class TestRay(ExecutorContract):
 
         with pytest.raises(ValueError, match="lower workers"):
             RayExecutor(script, workers=1000)
+
+    @pytest.mark.parametrize("workers", [1, 8])
+    def test_a_run_does_not_depend_on_the_number_of_workers(self, tmp_path: Path, workers: int) -> None:
+        from evolve.executors.ray_executor import RayExecutor
+
+        reference = run(config(), root=tmp_path / "reference", executor=shuffled())
+        result = run(config(), root=tmp_path, executor=RayExecutor(SlowSimulation(0.02), workers=workers))
+        assert essence(stored(result.folder)) == essence(stored(reference.folder))
 
 
 def sleepers(argument: str) -> list[int]:

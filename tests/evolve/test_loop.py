@@ -216,6 +216,16 @@ def test_a_refuted_best_is_set_aside_and_the_next_is_tried(tmp_path: Path) -> No
     assert (result.best.id, result.best.verified) == (finals[2].candidate_id, True)
 
 
+def test_an_ambiguous_final_is_repeated_and_blames_nobody(tmp_path: Path) -> None:
+    executor = ShuffledExecutor(Scripted(final=[Verdict.AMBIGUOUS, Verdict.OK]), 4, 0)
+    result = run(config(), root=tmp_path, executor=executor)
+    finals = [event.outcome for event in stored(result.folder) if isinstance(event, FinalMeasured)]
+    assert [final.verdict for final in finals] == [Verdict.AMBIGUOUS, Verdict.OK]
+    assert finals[0].candidate_id == finals[1].candidate_id
+    assert result.best is not None
+    assert result.best.verified
+
+
 def test_finals_at_the_end_are_bounded(tmp_path: Path) -> None:
     executor = ShuffledExecutor(Scripted(final=[Verdict.WRONG] * 50), 4, 0)
     result = run(config(), root=tmp_path, executor=executor)

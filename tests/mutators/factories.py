@@ -140,7 +140,7 @@ def wrong_outcome() -> Outcome:
         max_allowed=0.001,
         rms_error=0.1,
         rms_allowed=0.001,
-        message="out on one outlier key inputs: first wrong at b=1, sq=7, h=3, d=5: got 0.5, expected 1 (error allowed there 0.001);"
+        message="out on outlier inputs: first wrong at b=1, sq=7, h=3, d=5: got 0.5, expected 1 (error allowed there 0.001);"
         " 128 of 512 elements are wrong, within b 0..1, sq 0..127, h 3..3, d 0..63. Look at the mask.",
     )
     fault = Fault(

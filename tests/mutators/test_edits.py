@@ -57,6 +57,7 @@ GOOD = {
     "snippet after the file": HEADER + fence(CHILD) + "the core of it:\n" + fence("sum += 2.0f;"),
     "script before the file": HEADER + fence("print('x')", "python") + fence(CHILD),
     "whole file without fence": HEADER + CHILD,
+    "explanation fenced as text": HEADER + fence("why", "text") + CHILD,
     "whole file without fence, prose below": HEADER + "Here it is:\n" + CHILD + "\nThis doubles the step.\n",
     # headers
     "header in a toml fence": fence(HEADER, "toml") + BLOCK,
@@ -99,6 +100,8 @@ BAD = {
     "SEARCH equals REPLACE": (HEADER + BLOCK.replace(TWO, ONE), Rejection.NO_CHANGE),
     "whole file unchanged": (HEADER + fence(SOURCE), Rejection.NO_CHANGE),
     "no end of block": (HEADER + BLOCK.replace(">>>>>>> REPLACE\n", ""), Rejection.TRUNCATED),
+    "diff of a head alone": (HEADER + "@@ -15,3 +15,3 @@\n", Rejection.TRUNCATED),
+    "open fence without plan": (HEADER + "```cpp\nsum += 2.0f;\n", Rejection.TRUNCATED),
     "no separator": (HEADER + BLOCK.replace("=======\n", ""), Rejection.TRUNCATED),
     "ends after SEARCH": (HEADER + f"<<<<<<< SEARCH\n{ONE}", Rejection.TRUNCATED),
     "begins in the middle": (HEADER + f"{ONE}\n=======\n{TWO}\n>>>>>>> REPLACE\n", Rejection.TRUNCATED),
@@ -196,6 +199,10 @@ def test_diff_of_two_hunks_and_an_exact_line_number() -> None:
 
 def test_line_ends_of_the_parent_are_kept() -> None:
     assert source_of(HEADER + BLOCK, SOURCE.replace("\n", "\r\n")) == CHILD.replace("\n", "\r\n")
+
+
+def test_comment_lines_above_a_bare_plan_belong_to_the_file() -> None:
+    assert source_of(HEADER + "// a kernel\n" + CHILD) == "// a kernel\n" + CHILD
 
 
 def test_claim_with_an_edit_is_an_edit() -> None:

@@ -129,6 +129,12 @@ def test_history_counts() -> None:
     assert known["actual_pct"] == pytest.approx(-10)
 
 
+def test_lines_that_came_back() -> None:
+    history = [attempt(0, parent="g", child="p", deleted=(1, 2, 3), verdict="OK"), attempt(1, added=(1, 2, 3, 4))]
+    known = facts(history=history)
+    assert (known["readded_pct"], known["earlier_attempt"], known["earlier_verdict"]) == (75.0, 0, "OK")
+
+
 def test_what_is_not_known_is_absent() -> None:
     known = facts(outcome=outcome(noise_floor_pct=None), knobs=())
     absent = {"noise_pct", "gain_pct", "predicted_pct", "wrong_row", "kv_tiles", "knobs", "sm_count", "registers", "last_verdict"}

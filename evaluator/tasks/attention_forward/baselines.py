@@ -71,7 +71,7 @@ def as_torch(array: Any, dtype: str) -> Any:
     return tensor.view(torch.bfloat16) if dtype == "bf16" else tensor
 
 
-def _bind(prepare: Prepare) -> Callable[[Symbols, Mapping[str, Any], Mapping[str, Any]], Bound]:
+def binding(prepare: Prepare) -> Callable[[Symbols, Mapping[str, Any], Mapping[str, Any]], Bound]:
     """A baseline's ``bind`` from a function that prepares the call."""
 
     def bind(symbols: Symbols, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Bound:
@@ -201,7 +201,7 @@ def _fa3(name: str, module: str, package: str, splits: int, supports: Callable[[
         available=lambda: _module_missing(module, package),
         version=lambda: f"{_module_version(module)}, {way}",
         supports=supports,
-        bind=_bind(_prepare_fa3(module, splits)),
+        bind=binding(_prepare_fa3(module, splits)),
     )
 
 
@@ -216,7 +216,7 @@ BASELINES = (
         available=lambda: _torch_missing("cuda"),
         version=_cudnn_version,
         supports=_cudnn_supports,
-        bind=_bind(prepare_cudnn),
+        bind=binding(prepare_cudnn),
     ),
     Baseline(
         name="sdpa_flash",
@@ -224,7 +224,7 @@ BASELINES = (
         available=lambda: _torch_missing("cuda"),
         version=_flash_version,
         supports=_flash_supports,
-        bind=_bind(prepare_sdpa_flash),
+        bind=binding(prepare_sdpa_flash),
     ),
     Baseline(
         name="torch_cpu",
@@ -232,6 +232,6 @@ BASELINES = (
         available=lambda: _torch_missing("cpu"),
         version=_torch_cpu_version,
         supports=lambda symbols: True,
-        bind=_bind(prepare_torch_cpu),
+        bind=binding(prepare_torch_cpu),
     ),
 )

@@ -15,6 +15,7 @@ from evaluator.dtypes import decode, encode
 from evaluator.tasks.attention_forward.masks import visible
 
 _MOST_SCORES = 1 << 22
+_LOG2_E = math.log2(math.e)
 _WORTH_THREADS = 1 << 28
 _ROUNDED = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -42,9 +43,9 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
     """``out`` and ``lse`` as a tensor core computes them: products of the declared type summed in float32.
 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
-    the end. Even orders scale q and let matrix products choose their order of summation. Odd ones scale the scores, and add
-    up fp32 results key by key as a textbook loop does, while they divide 16-bit weights by their sum before rounding them. Orders
-    above 1 sum the channels of q k^T in another order.
+    the end. Even orders scale q, take exp, and let matrix products choose their order of summation. Odd ones scale the scores by
+    float32(scale log2 e) and take exp2, as flash kernels do; they add up fp32 results key by key as a loop does, and divide
+    16-bit weights by their sum before rounding them. Orders above 1 sum the channels of q k^T in another order.
     """
     dtype = str(symbols["dtype"])
     with _threads(symbols):
@@ -101,8 +102,8 @@ def _attend(
         for entry in range(batch):
             scores = q[entry, start:stop].transpose(0, 1) * (1.0 if textbook else scale)
             scores = scores @ k[entry, low:high][:, head_map].permute(1, 2, 0)
-            weights, total, peak = _weights(scores.mul_(scale) if textbook else scores, hidden)
-            lse[entry, :, start:stop] = (peak + total.log())[..., 0]
+            weights, total, peak = _weights(scores.mul_(scale * _LOG2_E) if textbook else scores, hidden, textbook)
+            lse[entry, :, start:stop] = ((peak + total.log2()) / _LOG2_E if textbook else peak + total.log())[..., 0]
             total = total.clamp_min(torch.finfo(q.dtype).tiny)
             if weight_type is not None:
                 if textbook:
@@ -114,12 +115,12 @@ def _attend(
     return out, lse
 
 
-def _weights(scores: torch.Tensor, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """exp(score - peak), its sum over keys and the peak; all zero weights with peak 0 where a row sees no key."""
+def _weights(scores: torch.Tensor, hidden: torch.Tensor, base_2: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """exp(score - peak), or exp2, its sum over keys and the peak; all zero weights with peak 0 where a row sees no key."""
     scores.masked_fill_(hidden, -torch.inf)
     peak = scores.amax(dim=-1, keepdim=True)
     peak = torch.where(torch.isfinite(peak), peak, torch.zeros_like(peak))
-    weights = scores.sub_(peak).exp_()
+    weights = scores.sub_(peak).exp2_() if base_2 else scores.sub_(peak).exp_()
     return weights, weights.sum(dim=-1, keepdim=True), peak
 
 

@@ -77,13 +77,14 @@ void fold(Row& row, const Problem& p, const float* q, const float* k, const floa
     }
     const float keep = row.maximum == minus_infinity ? 0.0f : expf(row.maximum - maximum);
     row.maximum = maximum;
-    row.sum *= keep;
     for (int d = 0; d < HEAD_DIM; ++d) row.out[d] *= keep;
+    float part[8] = {};  // near-equal weights added one by one to one large sum would all round the same way
     for (long j = from; j < to; ++j) {
         const float weight = expf(score[j - from] - maximum);
-        row.sum += weight;
+        part[j & 7] += weight;
         for (int d = 0; d < HEAD_DIM; ++d) row.out[d] += weight * v[j * stride + d];
     }
+    row.sum = row.sum * keep + ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
 void store(const Row& row, float* out, float* lse) {

@@ -1,0 +1,122 @@
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from results.folder import DATABASE, STOP
+from results.schema import VERSION
+from results.store import Store
+from tests.evolve.simulation import TINY_TASK, essence, stored
+
+
+def test_resuming_a_finished_run_changes_nothing_and_says_the_same(ask, finished: Path) -> None:
+    before = essence(stored(finished))
+    first, again = ask("resume", "sim", "--json"), ask("resume", "sim", "--json")
+    first.document["spent"].pop("hours")
+    assert first.document["best"] == again.document["best"]
+    assert first.document["stopped_by"] == "candidates"
+    assert essence(stored(finished)) == before
+
+
+def test_a_larger_budget_goes_on_where_the_run_ended(ask, finished: Path) -> None:
+    ran = ask("resume", "sim", "--set", "budget.candidates=20", "--json")
+    assert ran.document["candidates"] == 20
+    assert "13/20]" in ran.err
+    assert "1/20]" not in ran.err.replace("11/20]", "")
+    assert ask("resume", "sim", "--json").document["candidates"] == 20, "the larger budget is remembered"
+
+
+@pytest.mark.parametrize("override", ["mutation.stall_after=3", "population.islands=5", "run.seed=9", "task.scenarios=three"])
+def test_what_shapes_the_search_may_not_change(ask, finished: Path, override: str) -> None:
+    ran = ask("resume", "sim", "--set", override)
+    assert (ran.code, ran.out) == (3, "")
+    assert override.partition("=")[0] in ran.err
+    assert "start a new run" in ran.err
+
+
+def test_until_idle_gives_8_only_where_answers_are_awaited(ask, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ask("resume", "sim", "--until-idle", "-q").code in (0, 5)
+    monkeypatch.setattr("evolve.loop.propose", lambda *arguments: None)
+    extended = ("resume", "sim", "-q", "--set", "budget.candidates=20")
+    assert ask(*extended).code == 0
+    ran = ask(*extended, "--until-idle")
+    assert ran.code == 8
+    assert "Go on: askevolve resume" in ran.err
+
+
+def test_a_moved_run_goes_on_by_its_path_without_its_seed_files(ask, finished: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "else where" / "kept"
+    elsewhere.parent.mkdir()
+    shutil.move(finished, elsewhere)
+    shutil.rmtree(tmp_path / "runs")
+    ran = ask("resume", elsewhere, "--set", "budget.candidates=15", "--json")
+    assert ran.document["candidates"] == 15
+    assert ran.document["folder"] == str(elsewhere)
+    assert ask("show", elsewhere / DATABASE, "best").code == 0
+
+
+def test_a_moved_task_is_a_clear_error(ask, tmp_path: Path) -> None:
+    task = tmp_path / "mine"
+    shutil.copytree(TINY_TASK, task)
+    ask("run", "sim.toml", "-q", "--set", "task.name=./mine")
+    task.rename(tmp_path / "moved")
+    ran = ask("resume", "sim", "--set", "budget.candidates=20")
+    assert ran.code == 3
+    assert str(task) in ran.err
+
+
+def test_a_changed_task_is_a_clear_error(ask, tmp_path: Path) -> None:
+    task = tmp_path / "mine"
+    shutil.copytree(TINY_TASK, task)
+    ask("run", "sim.toml", "-q", "--set", "task.name=./mine")
+    (task / "contract.md").write_text("something else")
+    for command in (["resume", "sim"], ["final", "sim"]):
+        ran = ask(*command)
+        assert ran.code == 3
+        assert "has changed since" in ran.err
+
+
+@pytest.mark.parametrize("command", [["resume", "sim"], ["final", "sim"]])
+def test_a_run_in_use_by_another_process_is_left_alone(ask, finished: Path, command: list[str]) -> None:
+    with Store.open(finished):
+        ran = ask(*command)
+        assert (ran.code, ran.out) == (6, "")
+        assert "Another process writes to this run" in ran.err
+        assert "running" in ask("status", "sim").out
+        assert ask("status", "sim", "--json").document["run"]["live"] is True
+
+
+@pytest.mark.parametrize("command", [["resume", "sim"], ["status", "sim"], ["show", "sim"], ["final", "sim"]])
+def test_a_damaged_or_newer_run_gives_6(ask, finished: Path, command: list[str]) -> None:
+    database = finished / DATABASE
+    whole = database.read_bytes()
+    database.write_bytes(whole[:100] + b"\xff" * 5000 + whole[5100:])
+    damaged = ask(*command)
+    assert (damaged.code, damaged.out) == (6, "")
+    assert "Traceback" not in damaged.err
+    database.write_bytes(whole)
+    with sqlite3.connect(database) as db:
+        db.execute(f"PRAGMA user_version = {VERSION + 1}")
+    newer = ask(*command)
+    assert (newer.code, newer.out) == (6, "")
+    assert "Traceback" not in newer.err
+
+
+def test_rules_that_changed_since_are_no_fault_of_ours(ask, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evolve.state.AddStatus.word", "otherwise")
+    ran = ask("resume", "sim")
+    assert ran.code == 6
+    assert "rules have changed" in ran.err
+
+
+def test_stop_asks_only_a_run_that_somebody_drives(ask, finished: Path) -> None:
+    idle = ask("stop", "sim")
+    assert idle.code == 6
+    assert not (finished / STOP).exists()
+    with Store.open(finished):
+        ran = ask("stop", "sim")
+    assert (ran.code, ran.out) == (0, "")
+    assert (finished / STOP).exists()
+    assert "askevolve resume runs/sim" in ran.err
+    assert ask("stop", "nosuch").code == 6
