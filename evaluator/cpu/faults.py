@@ -142,7 +142,8 @@ def _explain_hit(hit: Hit, did: str, where: str, resolved: Resolved, argument: s
         return fault(Verdict.LAUNCH_ERROR, text, resolved)
     if hit.inside:
         if region.kind == "input":
-            text = f"{where} wrote into the input {region.name!r}{argument}; inputs are read-only. Write to an output or a workspace."
+            name = f"{region.name!r}{argument}"
+            text = f"{where} wrote into the input {name}; inputs are read-only. Write to an output or a workspace."
             return fault(Verdict.INPUT_MUTATED, text, resolved)
         text = f"{where} {did} where it may not, in or near {region.kind} {region.name!r}."
         return fault(Verdict.OUT_OF_BOUNDS, text, resolved)

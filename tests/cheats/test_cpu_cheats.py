@@ -156,7 +156,7 @@ def test_the_environment_stays_secret(backend: CpuBackend, monkeypatch: pytest.M
     assert os.environ["ASKEVOLVE_TEST_SECRET"] == "hunter2"
 
 
-def host_offsets(backend: CpuBackend, cache: Path) -> dict[str, str]:
+def host_offsets(cache: Path) -> dict[str, str]:
     """Where the host keeps what a forger needs, seen from ``host_call``; the figures follow host/workers.h."""
     with host_program(BuildCache(cache)).open("rb") as file:
         table = {symbol.name: symbol["st_value"] for symbol in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
@@ -165,7 +165,7 @@ def host_offsets(backend: CpuBackend, cache: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(("spins", "words"), [("20000000", "outside its timed window"), ("1", "reported out of turn")])
 def test_a_forged_done_is_noticed(backend: CpuBackend, tmp_path: Path, spins: str, words: str) -> None:
-    resolved = replace(plan(), defines={"BLOCK": "64", "SPINS": spins, **host_offsets(backend, tmp_path)})
+    resolved = replace(plan(), defines={"BLOCK": "64", "SPINS": spins, **host_offsets(tmp_path)})
     build = backend.build((FOLDER / "forged_done.cpp").read_text(), resolved)
     assert isinstance(build, Build), build
     program = Program(candidate_id="forger", scenario=vector_scale.scenario(), build=build, resolved=resolved)

@@ -1,0 +1,12 @@
+/* plan
+[[launch]]
+kernel = "attention"
+grid   = ["sq", "h", "b"]
+args   = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "d", "causal", "window"]
+*/
+// Stores a constant table of 1 GB.
+extern const float table[1 << 28];
+const float table[1 << 28] = {1};
+extern "C" void attention(long task, void* const* args) {
+    static_cast<float*>(args[3])[task] = table[task];
+}

@@ -1,0 +1,12 @@
+/* plan
+[[launch]]
+kernel = "attention"
+grid   = ["sq", "h", "b"]
+args   = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "d", "causal", "window"]
+*/
+// Instantiates templates without end.
+template <int N, int M = 0> struct Bomb { static constexpr int value = Bomb<N - 1, 2 * M>::value + Bomb<N - 1, 2 * M + 1>::value; };
+template <int M> struct Bomb<0, M> { static constexpr int value = M; };
+extern "C" void attention(long task, void* const* args) {
+    static_cast<float*>(args[3])[task] = Bomb<20>::value;
+}

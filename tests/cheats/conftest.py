@@ -1,0 +1,16 @@
+"""The one harness of the attention pack."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cheats.attention_session import Watched, open_watched
+
+
+@pytest.fixture(scope="session")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """A harness that is warm, with eyes on what evaluations leave behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        opened = open_watched(tmp_path_factory.mktemp("attention"), patch)
+        yield opened
+        opened.harness.close()
