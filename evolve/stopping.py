@@ -1,5 +1,7 @@
 """Why a run stops, and who may ask it to."""
 
+import contextlib
+import os
 import signal
 import threading
 from enum import StrEnum
@@ -29,11 +31,14 @@ GOES_ON = frozenset({StopReason.REQUESTED, StopReason.WAITING, StopReason.FAULTS
 """Reasons after which `resume` goes on where it stopped; after the others the run is finished."""
 
 
+NOTICE = b"stopping: evaluations under way are finished and saved first; ctrl-C again quits at once\n"
+
+
 class StopRequest:
     """True once somebody asked the run to stop: SIGTERM, ctrl-C, or the STOP file in its folder.
 
     As a context manager it listens to signals (in the main thread only; elsewhere the file alone counts) and forgets an old
-    STOP file. A second signal raises KeyboardInterrupt.
+    STOP file. The first signal is confirmed on stderr, a second one raises KeyboardInterrupt.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,3 +64,5 @@ class StopRequest:
         if self._signalled:
             raise KeyboardInterrupt
         self._signalled = True
+        with contextlib.suppress(OSError):  # straight to the terminal: a handler may interrupt a buffered write
+            os.write(2, NOTICE)

@@ -143,7 +143,9 @@ class ArchiveContract:
     @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.OK])
     def test_a_seed_may_be_ambiguous_but_nothing_else(self, make_archive: Callable[[], Archive], verdict: Verdict) -> None:
         archive = make_archive()
-        assert bool(archive.fold(seed_step(0, "seed"), outcome_of("seed", 0.5, verdict=verdict))) is (verdict is Verdict.AMBIGUOUS)
+        assert bool(archive.fold(seed_step(0, "seed"), outcome_of("seed", 0.5, verdict=verdict))) is (
+            verdict is Verdict.AMBIGUOUS
+        )
 
     @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 0.0, -1.0])
     def test_only_finite_positive_figures_enter(self, make_archive: Callable[[], Archive], number: float) -> None:

@@ -58,6 +58,7 @@ def test_the_first_request_drains_saves_and_prints_the_command_that_goes_on(ask,
     assert process.returncode == 0
     assert err.splitlines()[-1].endswith("Go on: askevolve resume runs/sim")
     assert "stopped on request" in out
+    assert ("ctrl-C again quits at once" in err) == (how != "file")
     assert not (tmp_path / "runs" / "sim" / STOP).exists()
     assert ask("status", "sim", "--json").document["run"]["evaluated"] < 12
     assert ask("resume", "sim", "-q").code in (0, 5)
