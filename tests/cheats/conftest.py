@@ -1,4 +1,4 @@
-"""The one harness of the attention pack."""
+"""The harness of the attention pack, one for each of its modules: its baseline processes would show in other tests."""
 
 from collections.abc import Iterator
 
