@@ -55,8 +55,9 @@ class Search:
 
     def run(self, seeds: Sequence[Candidate]) -> StopReason:
         """Search until there is a reason to stop. ``seeds`` are planted where the run has no step yet."""
-        if self._state.next_number == 0:
-            self._journal.write(*plant(self._state, seeds))
+        unplanted = seeds if self._state.next_number == 0 else self._state.faulted_seeds
+        if unplanted:
+            self._journal.write(*plant(self._state, unplanted))
         for number, request in self._state.waiting.items():
             self._executor.submit(number, request)
         while (reason := self._step()) is None:
@@ -103,11 +104,13 @@ class Search:
         self._journal.heartbeat()
 
     def _no_parent(self) -> StopReason:
-        """Stop a run none of whose seeds is right, and say what was wrong with them."""
+        """Stop a run none of whose seeds is right, and say what was wrong with them; what was no seed's fault is tried again on
+        resume.
+        """
         found = [self._state.outcomes[seed.id] for seed in self._state.seeds]
         seeds = "; ".join(f"{short_id(outcome.candidate_id)} {outcome.verdict}: {outcome.message}" for outcome in found)
         self._journal.write(RunNoted(text=f"no seed is right in every scenario, so there is nothing to ask about: {seeds}"))
-        return StopReason.EXHAUSTED
+        return StopReason.FAULTS if self._state.faulted_seeds else StopReason.EXHAUSTED
 
     def _limit(self) -> StopReason | None:
         """The reason why no further question may be asked."""

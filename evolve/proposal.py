@@ -54,7 +54,7 @@ def plant(state: State, seeds: Sequence[Candidate]) -> list[StepAsked]:
     """The first steps of a run, one for each seed; a seed that repeats an earlier one is a duplicate."""
     planted: list[StepAsked] = []
     first: dict[str, str] = {}
-    for number, seed in enumerate(seeds):
+    for number, seed in enumerate(seeds, start=state.next_number):
         known = first.get(seed.normal_id)
         first.setdefault(seed.normal_id, seed.id)
         island = state.archive.island_of(number)

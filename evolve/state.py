@@ -96,6 +96,13 @@ class State:
         verdicts = {seed.id: outcome.verdict for seed in self.seeds if (outcome := self.outcomes.get(seed.id))}
         return tuple(seed for seed in self.seeds if verdicts.get(seed.id) in (Verdict.OK, Verdict.AMBIGUOUS))
 
+    @property
+    def faulted_seeds(self) -> tuple[Candidate, ...]:
+        """While no seed is right: those that only the harness failed."""
+        verdicts = {seed.id: outcome.verdict for seed in self.seeds if (outcome := self.outcomes.get(seed.id))}
+        faulted = tuple(seed for seed in self.seeds if verdicts.get(seed.id) is Verdict.HARNESS_FAULT)
+        return () if self.best is not None else tuple(dict.fromkeys(faulted))
+
     def steps_from(self, parent_id: str) -> Sequence[StepAsked]:
         """Every step that started from a candidate, oldest first, open ones included."""
         return self._from[parent_id]
