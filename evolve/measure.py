@@ -10,15 +10,12 @@ from evaluator.settings import full_settings, quick_settings
 from evaluator.task import Task
 from evolve.api import stored_config
 from evolve.config import ConfigError
+from evolve.errors import EnvironmentUnfit
 from evolve.parts import EvaluatorSpec, assemble, spare_cores
 from evolve.state import State
 from population.candidate import Candidate
 from results.events import FinalMeasured
 from results.store import Store
-
-
-class EnvironmentUnfit(Exception):  # noqa: N818  (says what is the matter)
-    """This machine lacks what an evaluation needs; the text says what."""
 
 
 def evaluate(candidate: Candidate, task_name: str, set_name: str, *, effort: Effort, quick: bool) -> Outcome:
@@ -38,7 +35,7 @@ def _evaluated(spec: EvaluatorSpec, request: Request) -> Outcome:
     """The outcome by an evaluator of its own, which is closed again."""
     try:
         evaluator = spec()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         raise EnvironmentUnfit(f"{error}; `askevolve doctor` says what this machine can do") from error
     try:
         return evaluator.evaluate(request)
