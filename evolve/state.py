@@ -88,20 +88,19 @@ class State:
     @property
     def seeds(self) -> tuple[Candidate, ...]:
         """The seed kernels in the order of the configuration, duplicates left out."""
-        return tuple(asked.candidate for asked in self.seed_steps if asked.candidate)
+        return tuple({asked.candidate.id: asked.candidate for asked in self.seed_steps if asked.candidate}.values())
+
+    @property
+    def faulted_seeds(self) -> tuple[Candidate, ...]:
+        """Seeds that only the harness failed."""
+        outcomes = [(seed, self.outcomes.get(seed.id)) for seed in self.seeds]
+        return tuple(seed for seed, outcome in outcomes if outcome and outcome.verdict is Verdict.HARNESS_FAULT)
 
     @property
     def right_seeds(self) -> tuple[Candidate, ...]:
         """Seeds that were found right: the rivals of every final."""
         verdicts = {seed.id: outcome.verdict for seed in self.seeds if (outcome := self.outcomes.get(seed.id))}
         return tuple(seed for seed in self.seeds if verdicts.get(seed.id) in (Verdict.OK, Verdict.AMBIGUOUS))
-
-    @property
-    def faulted_seeds(self) -> tuple[Candidate, ...]:
-        """While no seed is right: those that only the harness failed."""
-        verdicts = {seed.id: outcome.verdict for seed in self.seeds if (outcome := self.outcomes.get(seed.id))}
-        faulted = tuple(seed for seed in self.seeds if verdicts.get(seed.id) is Verdict.HARNESS_FAULT)
-        return () if self.best is not None else tuple(dict.fromkeys(faulted))
 
     def steps_from(self, parent_id: str) -> Sequence[StepAsked]:
         """Every step that started from a candidate, oldest first, open ones included."""
