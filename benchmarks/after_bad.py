@@ -1,7 +1,7 @@
 """Does a good kernel's figure suffer after bad candidates? Its ratio alone, and again after each of them, in one session.
 
-Run from the repository's root on an otherwise idle machine: ``python benchmarks/after_bad.py``. Prints the good kernel's ratio to the
-baseline alone and after each bad candidate, and how many of the latter intervals overlap the interval of the former.
+Run from the repository's root on an otherwise idle machine: ``python benchmarks/after_bad.py``. Prints the good kernel's ratio to
+the baseline alone and after each bad candidate, and how many of the latter intervals overlap the former.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 BAD = ROOT / "tests" / "cheats" / "attention"
 DEFAULT = (
     "endless_loop", "trap", "write_past_end", "write_input", "all_zeros", "half_the_rows", "wrong_scale", "constructor",
-    "hidden_system_call", "hidden_clock", "forged_done", "template_bomb", "static_gigabyte", "huge_frame",
+    "hidden_system_call", "hidden_clock", "spins_after_done", "template_bomb", "static_gigabyte", "huge_frame",
 )  # fmt: skip
 
 
