@@ -43,8 +43,17 @@ class Collected:
 
 
 def default_folder() -> Path:
-    """``askevolve`` in the user's cache folder (XDG_CACHE_HOME, else ~/.cache)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "askevolve" / "builds"
+    """``askevolve`` in the user's cache folder: XDG_CACHE_HOME where it is an absolute path, else ~/.cache.
+
+    Raises OSError for a user without a home.
+    """
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not chosen.is_absolute():  # to be ignored, says the XDG specification
+        try:
+            chosen = Path.home() / ".cache"
+        except RuntimeError:
+            raise OSError("no folder for compiled kernels: set HOME, or XDG_CACHE_HOME to an absolute path") from None
+    return chosen / "askevolve" / "builds"
 
 
 def cache_key(parts: Mapping[str, object]) -> str:

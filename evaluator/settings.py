@@ -76,6 +76,16 @@ def quick_settings(timing_looks: int = 3) -> HarnessSettings:
     return _with_looks(quick, timing_looks)
 
 
+def evaluation_deadline_s(settings: HarnessSettings, scenarios: int, workers: int) -> float:
+    """Seconds after which an evaluation can only have hung inside code of ours; its worker is then killed and replaced.
+
+    Generous on purpose, some tens of times what a slow evaluation takes: one full wait for the host's lock, and for each scenario
+    of a final (hidden ones too) several races to their cap and fifty executions to their deadline, while ``workers`` take turns.
+    """
+    each_s = 4 * settings.race_cap_s + 50 * settings.least_deadline_s
+    return settings.lock_wait_s + workers * (scenarios + settings.hidden_scenarios) * each_s
+
+
 def _with_looks(settings: HarnessSettings, timing_looks: int) -> HarnessSettings:
     every = HarnessSettings().looks
     if not 1 <= timing_looks <= len(every):

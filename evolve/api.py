@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -72,7 +73,8 @@ def run(
     """Search as a configuration says, in a new folder ``root/NAME``. ``overrides`` are texts such as ``budget.candidates=40``.
 
     ``observers`` see every event once it is stored. ``executor`` takes the configured one's place; it is closed at the end.
-    Raises ConfigError, GoalError, TaskError before anything is written, and ``results.errors.RunError`` about the folder.
+    Raises ConfigError, GoalError, TaskError and EnvironmentUnfit before anything is written, and ``results.errors.RunError``
+    about the folder.
     """
     if isinstance(config, RunConfig):
         config = validated(overridden(config.mapping(), overrides), "configuration")
@@ -83,8 +85,9 @@ def run(
     started = RunStarted(
         name=config.run.name, config=config.mapping(), config_hash=config.hash, card=parts.card, version=_version()
     )
-    with Store.create(new_run_folder(config.run.name, root), started) as store:
-        return _drive(store, State(parts.card, parts.rules), parts, executor or parts.executor(), observers)
+    folder = new_run_folder(config.run.name, root)
+    with closing(executor or parts.executor()) as evaluating, Store.create(folder, started) as store:
+        return _drive(store, State(parts.card, parts.rules), parts, evaluating, observers)
 
 
 def resume(
@@ -116,7 +119,8 @@ def resume(
         if changed:
             text = "; ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
             store.append(RunNoted(text=f"configuration changed: {text}", facts={CONFIG_FACT: config.mapping()}))
-        return _drive(store, state, parts, executor or parts.executor(), observers)
+        with closing(executor or parts.executor()) as evaluating:
+            return _drive(store, state, parts, evaluating, observers)
 
 
 def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
@@ -185,20 +189,17 @@ def _versus(fitness: Fitness, name: str) -> Versus:
 
 
 def _drive(store: Store, state: State, parts: Parts, executor: Executor, observers: Sequence[Observer]) -> RunResult:
-    """Search until there is a reason to stop; every process that was started is stopped, whatever happens."""
-    try:
-        with StopRequest(store.folder) as stop:
-            search = Search(
-                state=state,
-                journal=Journal(store, state, time.monotonic, observers),
-                executor=executor,
-                mutation=parts.mutation,
-                terms=parts.terms,
-                stop=stop,
-            )
-            reason = search.run(parts.seeds() if state.next_number == 0 else ())
-    finally:
-        executor.close()
+    """Search until there is a reason to stop."""
+    with StopRequest(store.folder) as stop:
+        search = Search(
+            state=state,
+            journal=Journal(store, state, time.monotonic, observers),
+            executor=executor,
+            mutation=parts.mutation,
+            terms=parts.terms,
+            stop=stop,
+        )
+        reason = search.run(parts.seeds() if state.next_number == 0 else ())
     return result_of(state, reason, store.folder)
 
 

@@ -8,9 +8,10 @@ everything, and a driver that was killed goes on by replaying them.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from evaluator.outcome import Outcome
+from evaluator.outcome import Outcome, Verdict
 from evaluator.request import Request
 from evolve.budget import Budget
+from evolve.errors import AnswererFailed
 from evolve.executors.base import Executor
 from evolve.finals import Finals
 from evolve.goal import Goal
@@ -54,9 +55,13 @@ class Search:
         self._measured: dict[int, Outcome] = {}
 
     def run(self, seeds: Sequence[Candidate]) -> StopReason:
-        """Search until there is a reason to stop. ``seeds`` are planted where the run has no step yet."""
+        """Search until there is a reason to stop. ``seeds`` are planted where the run has no step yet, and those that only the
+        harness failed once more before the first question.
+        """
         if self._state.next_number == 0:
             self._journal.write(*plant(self._state, seeds))
+        elif self._state.next_number == self._state.folded == len(self._state.seed_steps):
+            self._journal.write(*plant(self._state, self._state.faulted_seeds))
         for number, request in self._state.waiting.items():
             self._executor.submit(number, request)
         while (reason := self._step()) is None:
@@ -76,7 +81,11 @@ class Search:
             return reason
         if self._state.best is None:
             return self._no_parent()
-        proposal = propose(self._state, self._mutation, self._terms.seed)
+        try:
+            proposal = propose(self._state, self._mutation, self._terms.seed)
+        except AnswererFailed as error:
+            self._journal.write(RunNoted(text=str(error)))
+            return StopReason.ANSWERER
         if proposal is None:
             return StopReason.WAITING
         self._journal.write(proposal)
@@ -107,7 +116,8 @@ class Search:
         found = [self._state.outcomes[seed.id] for seed in self._state.seeds]
         seeds = "; ".join(f"{short_id(outcome.candidate_id)} {outcome.verdict}: {outcome.message}" for outcome in found)
         self._journal.write(RunNoted(text=f"no seed is right in every scenario, so there is nothing to ask about: {seeds}"))
-        return StopReason.EXHAUSTED
+        faulted = any(outcome.verdict is Verdict.HARNESS_FAULT for outcome in found)
+        return StopReason.FAULTS if faulted else StopReason.EXHAUSTED
 
     def _limit(self) -> StopReason | None:
         """The reason why no further question may be asked."""

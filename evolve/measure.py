@@ -10,15 +10,12 @@ from evaluator.settings import full_settings, quick_settings
 from evaluator.task import Task
 from evolve.api import stored_config
 from evolve.config import ConfigError
+from evolve.errors import EnvironmentUnfit
 from evolve.parts import EvaluatorSpec, assemble, spare_cores
 from evolve.state import State
-from population.candidate import Candidate
+from population.candidate import Candidate, Language
 from results.events import FinalMeasured
 from results.store import Store
-
-
-class EnvironmentUnfit(Exception):  # noqa: N818  (says what is the matter)
-    """This machine lacks what an evaluation needs; the text says what."""
 
 
 def evaluate(candidate: Candidate, task_name: str, set_name: str, *, effort: Effort, quick: bool) -> Outcome:
@@ -38,7 +35,7 @@ def _evaluated(spec: EvaluatorSpec, request: Request) -> Outcome:
     """The outcome by an evaluator of its own, which is closed again."""
     try:
         evaluator = spec()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         raise EnvironmentUnfit(f"{error}; `askevolve doctor` says what this machine can do") from error
     try:
         return evaluator.evaluate(request)
@@ -47,15 +44,23 @@ def _evaluated(spec: EvaluatorSpec, request: Request) -> Outcome:
 
 
 def covering_set(candidate: Candidate, task: Task) -> str:
-    """The smallest scenario set that the candidate claims as a whole; the task's first set where there is none."""
-    covered: list[tuple[int, str]] = []
-    for name in task.sets():
+    """The smallest set of the language's backend that the candidate claims as a whole; where there is none, the smallest."""
+    names = sets_for(task, candidate.language)
+    for name in names:
         card = task.card(name)
         plan = parse_plan(candidate.source, candidate.language, card)
         claimed = plan if isinstance(plan, Fault) else supported(plan, card)
         if not isinstance(claimed, Fault) and len(claimed) == len(card.scenarios):
-            covered.append((len(claimed), name))
-    return min(covered)[1] if covered else task.sets()[0]
+            return name
+    return names[0]
+
+
+def sets_for(task: Task, language: Language) -> tuple[str, ...]:
+    """The task's scenario sets named after the language's backend (``cpu...`` for C++, all others for CUDA), smallest first; every
+    set where none is.
+    """
+    named = [name for name in task.sets() if name.startswith("cpu") == (language is Language.CPP)]
+    return tuple(sorted(named or task.sets(), key=lambda name: len(task.scenarios[name])))
 
 
 def verify(folder: Path, candidate_id: str) -> Outcome:

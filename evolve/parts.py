@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evaluator.cache import default_folder
 from evaluator.request import Evaluator
-from evaluator.settings import HarnessSettings, full_settings, quick_settings
+from evaluator.settings import HarnessSettings, evaluation_deadline_s, full_settings, quick_settings
 from evaluator.simulated import SimulatedEvaluator
 from evaluator.task import Task, load_task
 from evaluator.task_card import TaskCard
@@ -67,15 +67,19 @@ class Parts:
         return tuple(_seed(name, self.task, self.config.task.backend) for name in self.config.population.seeds)
 
     def executor(self) -> Executor:
-        """A fresh executor; it starts processes, so close it. Raises ConfigError where Ray has too few CPUs."""
+        """A fresh executor; it starts processes, so close it.
+
+        Raises ConfigError where Ray has too few CPUs, EnvironmentUnfit where it can't be started or reached.
+        """
         table = self.config.executor
         if table.kind == "inline":
             return InlineExecutor(self.spec)
         from evolve.executors.ray_executor import RayExecutor
 
+        deadline_s = evaluation_deadline_s(self.spec.settings, len(self.card.scenarios), table.workers)
         try:
-            return RayExecutor(self.spec, workers=table.workers, address=table.ray_address)
-        except (ValueError, ConnectionError) as error:
+            return RayExecutor(self.spec, workers=table.workers, address=table.ray_address, deadline_s=deadline_s)
+        except ValueError as error:
             raise ConfigError(f"[executor] {error}") from None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evolve.errors import AnswererFailed
 from evolve.state import State
 from mutators.answerers.base import Answerer, Prompt, Relative
 from mutators.attempts import assignment_of, relative_of
@@ -51,10 +52,10 @@ def streams(seed: int, number: int) -> Streams:
 
 
 def plant(state: State, seeds: Sequence[Candidate]) -> list[StepAsked]:
-    """The first steps of a run, one for each seed; a seed that repeats an earlier one is a duplicate."""
+    """The next steps, one for each seed; a seed that repeats an earlier one of them is a duplicate."""
     planted: list[StepAsked] = []
     first: dict[str, str] = {}
-    for number, seed in enumerate(seeds):
+    for number, seed in enumerate(seeds, state.next_number):
         known = first.get(seed.normal_id)
         first.setdefault(seed.normal_id, seed.id)
         island = state.archive.island_of(number)
@@ -64,7 +65,10 @@ def plant(state: State, seeds: Sequence[Candidate]) -> list[StepAsked]:
 
 
 def propose(state: State, mutation: Mutation, seed: int) -> StepAsked | None:
-    """The next step, asked and answered; None while the answer isn't there. Needs a right candidate in the archive."""
+    """The next step, asked and answered; None while the answer isn't there. Needs a right candidate in the archive.
+
+    Raises AnswererFailed where the answerer raises.
+    """
     number = state.next_number
     random = streams(seed, number)
     island = state.archive.island_of(number)
@@ -73,7 +77,11 @@ def propose(state: State, mutation: Mutation, seed: int) -> StepAsked | None:
         raise LookupError(f"nobody lives on island {island}: no seed is right")
     question = _question(state, mutation, island, selection.parent_id, random.question)
     prompt = _prompt(state, number, island, selection, question)
-    answer = mutation.answerer.answer(prompt, random.answer)
+    try:
+        answer = mutation.answerer.answer(prompt, random.answer)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise AnswererFailed(f"the answerer {mutation.answerer.name} failed at step {number} ({what})") from error
     if answer is None:
         return None
     edited = apply(prompt.parent.source, answer.text)

@@ -88,7 +88,13 @@ class State:
     @property
     def seeds(self) -> tuple[Candidate, ...]:
         """The seed kernels in the order of the configuration, duplicates left out."""
-        return tuple(asked.candidate for asked in self.seed_steps if asked.candidate)
+        return tuple({asked.candidate.id: asked.candidate for asked in self.seed_steps if asked.candidate}.values())
+
+    @property
+    def faulted_seeds(self) -> tuple[Candidate, ...]:
+        """Seeds that only the harness failed."""
+        outcomes = [(seed, self.outcomes.get(seed.id)) for seed in self.seeds]
+        return tuple(seed for seed, outcome in outcomes if outcome and outcome.verdict is Verdict.HARNESS_FAULT)
 
     @property
     def right_seeds(self) -> tuple[Candidate, ...]:

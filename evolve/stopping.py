@@ -24,10 +24,12 @@ class StopReason(StrEnum):
     WAITING = "waiting"
     """Nothing is left to do until an answer comes."""
     FAULTS = "faults"
-    """Several evaluations in a row ended in faults of the harness."""
+    """Several evaluations in a row ended in faults of the harness, or those of the seeds."""
+    ANSWERER = "answerer"
+    """The answerer failed."""
 
 
-GOES_ON = frozenset({StopReason.REQUESTED, StopReason.WAITING, StopReason.FAULTS})
+GOES_ON = frozenset({StopReason.REQUESTED, StopReason.WAITING, StopReason.FAULTS, StopReason.ANSWERER})
 """Reasons after which `resume` goes on where it stopped; after the others the run is finished."""
 
 

@@ -21,6 +21,7 @@ STOPPED = {
     "requested": "stopped on request",
     "waiting": "waiting for answers",
     "faults": "stopped by faults of the harness",
+    "answerer": "stopped because the answerer failed",
 }
 """What the reason for which a driver stopped means to a person."""
 

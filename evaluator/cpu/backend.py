@@ -68,6 +68,8 @@ class CpuBackend:
         refused = gate(program.build, program.resolved)
         if refused is not None:
             return refused
+        if not self._host.exists():  # somebody emptied the cache
+            self._host = host_program(self._cache)
         return start_candidate(
             program, slots, host=self._host, cores=self._cores, clock_ns=self._clock_ns, on_spawner=self._on_spawner
         )

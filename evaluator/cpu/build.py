@@ -7,6 +7,7 @@ import hashlib
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -51,6 +52,7 @@ LINK = (
     "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-Bsymbolic,--as-needed,--build-id=none,--hash-style=gnu",
 )
 LIBRARIES = ("-lm", "-lc", "-lgcc")
+KILLED = re.compile(r"^(?:x86_64\S*-)?g\+\+\S*: fatal error: Killed signal terminated program", re.MULTILINE)
 HOST_FOLDER = Path(__file__).with_name("host")
 HOST_FLAGS = ("-std=c++20", "-O2", "-g0", "-pthread", "-Wl,-z,relro,-z,now")
 
@@ -87,7 +89,7 @@ def flags_of(resolved: Resolved) -> tuple[str, ...]:
 
 
 def build_candidate(source: str, resolved: Resolved, cache: BuildCache, limits: Limits = COMPILE_LIMITS) -> Build | Fault:
-    """Compile, or take from the cache. Verdicts: COMPILE_ERROR, COMPILE_LIMIT."""
+    """Compile, or take from the cache. Verdicts: COMPILE_ERROR, COMPILE_LIMIT; HARNESS_FAULT where g++ was killed."""
     flags = flags_of(resolved)
     key = cache_key(
         {"source": source, "flags": flags, "compiler": compiler_version(), "instruction_set": instruction_set(), "kind": "cpu"}
@@ -110,6 +112,8 @@ def _compile(source: str, flags: tuple[str, ...], limits: Limits) -> Made | Faul
         raw = done.stderr.decode("utf-8", "replace")
         log = clean_log(raw, SOURCE)
         limit = done.limit_hit or _limit_of_a_part(raw)
+        if limit is None and (done.returncode == -signal.SIGKILL or KILLED.search(raw)):
+            return _fault(Verdict.HARNESS_FAULT, "The compiler was killed from outside (out of memory?). Evaluate it again.", log)
         if limit is not None:
             return _too_much(limit, limits, log)
         library = folder / "candidate.so"

@@ -179,6 +179,9 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
     if result.stopped_by is StopReason.FAULTS:
         say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError("evaluations keep ending in faults of the harness; `askevolve doctor` may say why", Exit.ENVIRONMENT)
+    if result.stopped_by is StopReason.ANSWERER:
+        say(f"Go on afterwards: {_resuming(result.folder)}")
+        raise CommandError(f"{_last_note(result.folder)}; nothing stored is lost", Exit.ENVIRONMENT)
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
         raise SystemExit(Exit.WAITING if result.stopped_by is StopReason.WAITING and until_idle else Exit.DONE)
@@ -188,3 +191,12 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
             f"A larger budget goes on from here: {_resuming(result.folder)} --set budget.candidates=N"
         )
         raise SystemExit(Exit.NOT_BEATEN)
+
+
+def _last_note(folder: Path) -> str:
+    """What the run noted last."""
+    from results.events import RunNoted
+
+    with opened(str(folder)) as reader:
+        notes = [recorded.event.text for recorded in reader.events() if isinstance(recorded.event, RunNoted)]
+    return notes[-1]

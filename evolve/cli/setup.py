@@ -65,6 +65,7 @@ def init(
     With --from also the kernel with a plan drafted from its signature; lines to look at are marked `# check:`.
     """
     from evaluator.task import load_task
+    from evolve.measure import sets_for
     from population.candidate import Language
 
     target = folder / "run.toml"
@@ -83,7 +84,7 @@ def init(
             )
         files[kernel] = _drafted(from_source, language, chosen)
         seeds = [f"./{kernel.name}"]
-    files[target] = _config(folder, task, _set_for(chosen, language), seeds)
+    files[target] = _config(folder, task, sets_for(chosen, language)[0], seeds)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
@@ -107,21 +108,16 @@ def _language(source: Path) -> "Language":
 def _drafted(source: Path, language: "Language", task: "Task") -> str:
     """The kernel's text with a drafted plan; remarks on it go to stderr."""
     from evaluator.draft import draft
+    from evolve.measure import sets_for
 
     try:
         text = source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{source}: can't be read as UTF-8 text ({error})", Exit.USAGE) from None
-    drafted = draft(text, language, task.card(_set_for(task, language)))
+    drafted = draft(text, language, task.card(sets_for(task, language)[0]))
     for remark in drafted.remarks:
         say(f"look at: {remark}")
     return drafted.text
-
-
-def _set_for(task: "Task", language: "Language") -> str:
-    """The scenario set to start with: the task's smallest of those named after the language's backend, else its first."""
-    named = [name for name in task.sets() if name.startswith("cpu") == (language == "cpp")]
-    return min(named, key=lambda name: len(task.scenarios[name])) if named else task.sets()[0]
 
 
 def _config(folder: Path, task: str, set_name: str, seeds: Sequence[str]) -> str:

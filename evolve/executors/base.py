@@ -20,7 +20,8 @@ class Executor(Protocol):
     """Evaluates requests, several at once where it can, finishing in any order.
 
     A worker that dies is replaced and its request repeated (``attempt`` + 1) up to three times; then the outcome is
-    HARNESS_FAULT. ``tests/contracts/executor.py`` holds the contract test.
+    HARNESS_FAULT. An evaluation that itself ends in HARNESS_FAULT is repeated once, by a new worker.
+    ``tests/contracts/executor.py`` holds the contract test.
     """
 
     def submit(self, number: int, request: Request) -> None:

@@ -6,6 +6,14 @@ from evaluator.request import Request
 ATTEMPTS = 4
 """One attempt and up to three repetitions after a worker died."""
 
+FAULT_ATTEMPTS = 2
+"""An evaluation that ends in a fault of the harness (a child was killed, say) is repeated once, by a new worker."""
+
+
+def to_be_repeated(outcome: Outcome, attempts: int) -> bool:
+    """Whether an outcome says too little to keep, after so many attempts (this one included)."""
+    return outcome.verdict is Verdict.HARNESS_FAULT and attempts < FAULT_ATTEMPTS
+
 
 def harness_fault(request: Request, reason: str) -> Outcome:
     """HARNESS_FAULT: workers died ``ATTEMPTS`` times under this request. It never blames the candidate."""

@@ -7,13 +7,14 @@ from dataclasses import replace
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
 from evolve.executors.base import Done
-from evolve.executors.fault import ATTEMPTS, harness_fault
+from evolve.executors.fault import ATTEMPTS, harness_fault, to_be_repeated
 
 
 class InlineExecutor:
     """Evaluates the oldest request on ``collect``, in the caller's thread; a running evaluation isn't cut short.
 
-    An evaluator that raises counts as a dead worker: it is closed, built anew, and the request repeated.
+    An evaluator that raises counts as a dead worker: it is closed, built anew, and the request repeated; so, once, one that
+    answers with a fault of the harness.
     """
 
     def __init__(self, build: Callable[[], Evaluator]) -> None:
@@ -37,19 +38,22 @@ class InlineExecutor:
     def close(self) -> None:
         """Drop what is queued and stop the evaluator's processes."""
         self._queue.clear()
-        if self._evaluator is not None:
-            self._evaluator.close()
-            self._evaluator = None
+        self._stop()
 
     def _evaluate(self, request: Request) -> Outcome:
-        for attempt in range(request.attempt, request.attempt + ATTEMPTS):
+        for attempts in range(ATTEMPTS):
             try:
                 if self._evaluator is None:
                     self._evaluator = self._build()
-                return self._evaluator.evaluate(replace(request, attempt=attempt))
+                outcome = self._evaluator.evaluate(replace(request, attempt=request.attempt + attempts))
+                if not to_be_repeated(outcome, attempts + 1):
+                    return outcome
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                broken, self._evaluator = self._evaluator, None
-                if broken is not None:
-                    broken.close()
-        return harness_fault(request, reason)
+                outcome = harness_fault(request, f"{type(error).__name__}: {error}")
+            self._stop()
+        return outcome
+
+    def _stop(self) -> None:
+        broken, self._evaluator = self._evaluator, None
+        if broken is not None:
+            broken.close()

@@ -3,28 +3,33 @@
 import contextlib
 import logging
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import psutil
 import ray
 from ray.exceptions import RayError
 
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
+from evolve.errors import EnvironmentUnfit
 from evolve.executors.base import Done
-from evolve.executors.fault import ATTEMPTS, harness_fault
+from evolve.executors.fault import ATTEMPTS, harness_fault, to_be_repeated
 from evolve.executors.worker import Worker
 
 _OBJECT_STORE_BYTES = 80 * 2**20  # requests and outcomes are kilobytes; Ray's own minimum is 75 MiB
+_KNOCK_S = 10.0
+_SERVERS = ("raylet", "gcs_server")
 
 
 class _Actor:
     """One evaluator on some machine, in a process below the actor's own."""
 
-    def __init__(self, build: Callable[[], Evaluator]) -> None:
-        self._worker = Worker(build)
+    def __init__(self, build: Callable[[], Evaluator], deadline_s: float | None) -> None:
+        self._worker = Worker(build, deadline_s)
 
     def evaluate(self, request: Request) -> Outcome:
         return self._worker.evaluate(request)
@@ -37,20 +42,21 @@ class RayExecutor:
     """Keeps ``workers`` actors busy from one queue, oldest request first; a dead actor is replaced.
 
     ``build`` makes an evaluator and is sent to the actors: it must pickle small and hold no live object. Ray is started on this
-    machine where ``address`` is None and none runs in this process, and then stopped on ``close``.
+    machine where ``address`` is None and none runs in this process, and then stopped on ``close``. A worker that gives no answer
+    within ``deadline_s`` seconds counts as dead. Raises EnvironmentUnfit where Ray can't be started or reached, ValueError where
+    it has fewer CPUs than ``workers``.
     """
 
-    def __init__(self, build: Callable[[], Evaluator], *, workers: int, address: str | None = None) -> None:
+    def __init__(
+        self, build: Callable[[], Evaluator], *, workers: int, address: str | None = None, deadline_s: float | None = None
+    ) -> None:
         self._owns_ray = not ray.is_initialized()
-        if self._owns_ray:
-            _start_ray(workers, address)
+        self._servers = _start_ray(workers, address) if self._owns_ray else ()
         cpus = int(ray.cluster_resources().get("CPU", 0))
         if cpus < workers:
             self.close()
-            raise ValueError(
-                f"[executor] workers = {workers}, but Ray has {cpus} CPUs; lower workers, or `ray start` with more --num-cpus"
-            )
-        self._build = build
+            raise ValueError(f"workers = {workers}, but Ray has {cpus} CPUs; lower workers, or `ray start` with more --num-cpus")
+        self._build, self._deadline_s = build, deadline_s
         self._idle: list[Any] = []
         self._missing = workers  # actors are made when first needed
         self._queue: deque[tuple[int, Request, int]] = deque()  # number, request, attempts already made
@@ -62,7 +68,16 @@ class RayExecutor:
         self._dispatch()
 
     def collect(self, timeout_s: float) -> Sequence[Done]:
-        """Evaluations finished since the last call, waiting up to ``timeout_s`` for the first."""
+        """Evaluations finished since the last call, waiting up to ``timeout_s`` for the first.
+
+        Raises EnvironmentUnfit where the Ray that was started here has died: it would let everything wait for ever.
+        """
+        for server in self._servers:
+            if not _is_alive(server):
+                raise EnvironmentUnfit(
+                    f"Ray's own process {server.pid} died (killed, or out of memory?); nothing stored is lost, "
+                    "`askevolve resume` goes on with the run"
+                )
         self._dispatch()
         if not self._running:
             return ()
@@ -75,12 +90,13 @@ class RayExecutor:
 
     def close(self) -> None:
         """Drop what is queued, stop every actor with its processes, and Ray where this executor started it."""
-        for actor in getattr(self, "_idle", []):
-            with contextlib.suppress(RayError):
-                ray.get(actor.close.remote(), timeout=10)
-            ray.kill(actor)
-        for actor, *_ in getattr(self, "_running", {}).values():
-            ray.kill(actor)
+        if all(map(_is_alive, self._servers)):
+            for actor in getattr(self, "_idle", []):
+                with contextlib.suppress(RayError):
+                    ray.get(actor.close.remote(), timeout=10)
+                ray.kill(actor)
+            for actor, *_ in getattr(self, "_running", {}).values():
+                ray.kill(actor)
         self._idle, self._running, self._queue = [], {}, deque()
         if self._owns_ray and ray.is_initialized():
             ray.shutdown()
@@ -94,30 +110,60 @@ class RayExecutor:
 
     def _hire(self) -> Any:
         self._missing -= 1
-        return ray.remote(num_cpus=1, max_restarts=0)(_Actor).remote(self._build)
+        return ray.remote(num_cpus=1, max_restarts=0)(_Actor).remote(self._build, self._deadline_s)
 
     def _settle(self, reference: Any) -> Done | None:
         """The result behind a finished reference; None where its worker died and the request went back to the queue's head."""
         actor, number, request, attempts = self._running.pop(reference)
         try:
-            outcome = ray.get(reference)
+            outcome, died = ray.get(reference), False
         except RayError as error:
+            outcome, died = harness_fault(request, str(error).strip().splitlines()[-1]), True
+        again = attempts + 1 < ATTEMPTS if died else to_be_repeated(outcome, attempts + 1)
+        if died or again:
             ray.kill(actor)
             self._missing += 1
-            if attempts + 1 < ATTEMPTS:
-                self._queue.appendleft((number, request, attempts + 1))
-                return None
-            return Done(number=number, outcome=harness_fault(request, str(error).strip().splitlines()[-1]))
-        self._idle.append(actor)
+        else:
+            self._idle.append(actor)
+        if again:
+            self._queue.appendleft((number, request, attempts + 1))
+            return None
         return Done(number=number, outcome=outcome)
 
 
-def _start_ray(workers: int, address: str | None) -> None:
-    """Join the cluster at ``address``, or start a small quiet Ray of ``workers`` CPUs here that reports to nobody."""
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _start_ray(workers: int, address: str | None) -> Sequence[psutil.Process]:
+    """Join the cluster at ``address``, or start a small quiet Ray of ``workers`` CPUs here that reports to nobody.
+
+    Returns the servers without which a Ray that was started here doesn't work.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # results that nobody waits for any more
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-    if address is not None:
-        ray.init(address=address, **quiet)
-    else:
-        ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
+    try:
+        if address is not None:
+            _knock(address)
+            ray.init(address=address, **quiet)
+        else:  # "local" by name, or Ray would join whatever RAY_ADDRESS names
+            ray.init("local", num_cpus=workers, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
+    except Exception as error:
+        ray.shutdown()
+        what = "started here" if address is None else f"reached at {address}"
+        raise EnvironmentUnfit(
+            f"Ray can't be {what} ({type(error).__name__}: {error}). Ray keeps its files in RAY_TMPDIR, TMPDIR or /tmp (a short "
+            'path with free space) and needs /dev/shm; [executor] kind = "inline" does without Ray'
+        ) from error
+    return [child for child in psutil.Process().children() if child.name() in _SERVERS] if address is None else ()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens at HOST:PORT: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()

@@ -26,13 +26,18 @@ _GOODBYE_S = 5.0
 
 
 class WorkerDiedError(Exception):
-    """The evaluator's process ended, or raised, in the middle of a request."""
+    """The evaluator's process ended, raised, or was silent for too long in the middle of a request."""
 
 
 class Worker:
-    """Holds an evaluator's process. After WorkerDiedError it is unusable; make another."""
+    """Holds an evaluator's process. After WorkerDiedError it is unusable; make another.
 
-    def __init__(self, build: Callable[[], Evaluator]) -> None:
+    A request that isn't answered within ``deadline_s`` seconds (None: no limit) has met a fault of ours, since the evaluator
+    ends what a candidate does in time by itself.
+    """
+
+    def __init__(self, build: Callable[[], Evaluator], deadline_s: float | None = None) -> None:
+        self._deadline_s = deadline_s
         ours, theirs = socket.socketpair()
         life_end, self._lifeline = os.pipe()
         self._guard = subprocess.Popen(
@@ -52,6 +57,9 @@ class Worker:
         """The outcome. Raises WorkerDiedError, after every process of the evaluator has been killed."""
         try:
             self._pipe.send(request)
+            if not self._pipe.poll(self._deadline_s):
+                self.close()
+                raise WorkerDiedError(f"the evaluator gave no answer within {self._deadline_s:g} s and was killed")
             answer = self._pipe.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
             self.close()

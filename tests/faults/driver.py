@@ -1,6 +1,6 @@
-"""A driver to be killed: runs or resumes the simulated run under Ray, with evaluations of up to a quarter of a second.
+"""A driver to be killed: runs or resumes the simulated run under Ray, with evaluations of up to SECONDS (a quarter).
 
-``python -m tests.faults.driver ROOT`` prints the reason why it stopped.
+``python -m tests.faults.driver ROOT [SECONDS]`` prints the reason why it stopped.
 """
 
 import sys
@@ -12,9 +12,9 @@ from results.folder import holds_run
 from tests.evolve.simulation import SlowSimulation, config
 
 
-def main(root: Path) -> None:
+def main(root: Path, most_s: float = 0.25) -> None:
     """Drive the run in ``root/sim`` as far as it goes."""
-    executor = RayExecutor(SlowSimulation(0.25), workers=2)
+    executor = RayExecutor(SlowSimulation(most_s), workers=2)
     if holds_run(root / "sim"):
         result = api.resume(root / "sim", executor=executor)
     else:
@@ -23,4 +23,4 @@ def main(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(float, sys.argv[2:]))
