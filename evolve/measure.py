@@ -56,8 +56,9 @@ def covering_set(candidate: Candidate, task: Task) -> str:
 
 
 def sets_for(task: Task, language: Language) -> tuple[str, ...]:
-    """The task's scenario sets named after the language's backend (``cpu...`` for C++, all others for CUDA), smallest first; every
-    set where none is.
+    """The task's sets that bear the language's backend in their name (``cpu...`` for C++, any other for CUDA), smallest first.
+
+    Every set where none does.
     """
     named = [name for name in task.sets() if name.startswith("cpu") == (language is Language.CPP)]
     return tuple(sorted(named or task.sets(), key=lambda name: len(task.scenarios[name])))

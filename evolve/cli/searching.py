@@ -21,6 +21,10 @@ Set = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines on stderr.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Ray cluster's address, or 'auto': executor.ray_address.", show_default=False),
+]
 NO_OVERRIDES: list[str] = []
 
 
@@ -30,6 +34,7 @@ def run(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="The run's name; an error where it is taken.", show_default=False)
     ] = None,
+    ray_address: RayAddress = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen and what it would cost.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -41,7 +46,8 @@ def run(
     """
     from evolve.config import load_config
 
-    chosen = load_config(config, [*overrides, *([f"run.name={name}"] if name is not None else [])])
+    overrides = [*overrides, *_on_ray(ray_address), *([f"run.name={name}"] if name is not None else [])]
+    chosen = load_config(config, overrides)
     if dry_run:
         _explain(chosen, as_json)
         return
@@ -60,6 +66,7 @@ def resume(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Exit with code 8 where the run stops because only answers are awaited.")
     ] = False,
+    ray_address: RayAddress = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -71,6 +78,7 @@ def resume(
     from evolve.config import overridden, validated
     from results.folder import find_run
 
+    overrides = [*overrides, *_on_ray(ray_address)]
     with opened(run) as reader:
         stored, _ = api.stored_config([recorded.event for recorded in reader.events()])
         info = reader.info()
@@ -78,6 +86,11 @@ def resume(
     with _observing(quiet, total, info.evaluated, info.best_id) as observers:
         result = api.resume(find_run(run), overrides, observers=observers)
     _report(result, as_json, until_idle)
+
+
+def _on_ray(address: str | None) -> list[str]:
+    """The overrides that a Ray address stands for."""
+    return [] if address is None else ["executor.kind=ray", f"executor.ray_address={address}"]
 
 
 def stop(run: Run) -> None:

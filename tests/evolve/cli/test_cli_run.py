@@ -184,3 +184,9 @@ def test_a_known_error_shows_its_traceback_only_when_asked(ask, monkeypatch: pyt
     ran = ask("run", "nosuch.toml")
     assert ran.code == 3
     assert "Traceback" in ran.err
+
+
+def test_a_ray_address_is_an_override(ask) -> None:
+    shown = ask("run", "sim.toml", "--ray-address", "auto", "--dry-run", "--json")
+    assert shown.code == 0
+    assert "ray" in shown.document["executor"]
