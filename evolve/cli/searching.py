@@ -198,12 +198,23 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
         raise SystemExit(Exit.WAITING if result.stopped_by is StopReason.WAITING and until_idle else Exit.DONE)
+    if more := _larger_budget(result):
+        say(f"{more[0]}; a larger budget goes on from here: {_resuming(result.folder)} --set {more[1]}")
     if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:
-        say(
-            "finished, but no verified candidate beats the baseline (its interval would lie above 1). "
-            f"A larger budget goes on from here: {_resuming(result.folder)} --set budget.candidates=N"
-        )
+        say("finished, but no verified candidate beats the baseline (its interval would lie above 1)")
         raise SystemExit(Exit.NOT_BEATEN)
+
+
+def _larger_budget(result: Any) -> tuple[str, str] | None:
+    """What of the budget is spent and the setting that doubles it; None where something else ended the run."""
+    from evolve.stopping import StopReason
+
+    candidates, hours = result.spent["candidates"], result.spent["hours"]
+    if result.stopped_by is StopReason.CANDIDATES:
+        return f"all candidates are spent ({candidates})", f"budget.candidates={2 * candidates}"
+    if result.stopped_by is StopReason.HOURS:
+        return f"all hours are spent ({hours:.3f}, finals included)", f"budget.hours={max(0.01, 2 * hours):.2f}"
+    return None
 
 
 def _last_note(folder: Path) -> str:

@@ -38,6 +38,9 @@ islands = 2
 answerer = "knobs"           # turns the numbers that a kernel declares; needs no network and no key
 stall_after = 10             # attempts without an improvement
 
+[evaluation]
+pace = "full"                # or "quick": wider intervals in a few seconds a candidate
+
 [executor]
 kind = "ray"                 # or "inline": the same in this process
 workers = 1

@@ -37,6 +37,7 @@ CASES = {
     "thread_local_data": (Verdict.GATE_VIOLATION, "thread-local"),
     "executable_stack": (Verdict.GATE_VIOLATION, "executable"),
     "abort_call": (Verdict.GATE_VIOLATION, "calls abort"),
+    "heap": (Verdict.GATE_VIOLATION, "takes memory from the heap"),
     "print_result": (Verdict.GATE_VIOLATION, "calls puts"),
     "fork_call": (Verdict.GATE_VIOLATION, "calls fork"),
     "plain_clock": (Verdict.GATE_VIOLATION, "scale contains the instruction rdtsc"),

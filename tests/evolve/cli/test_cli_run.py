@@ -29,6 +29,12 @@ def test_run_prints_the_result_on_stdout_and_progress_on_stderr(ask) -> None:
     assert "\r" not in ran.err
 
 
+def test_a_noise_floor_that_hides_gains_is_said(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "noise floor was" not in ask("run", "sim.toml", "-q").out
+    monkeypatch.setattr("evolve.cli.summary.NOISY_PCT", 0.0)
+    assert "only a gain above it makes a new best" in ask("resume", "sim", "-q").out
+
+
 def test_quiet_says_nothing_but_advice(ask) -> None:
     ran = ask("run", "sim.toml", "-q")
     assert "step" not in ran.err
