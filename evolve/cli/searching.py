@@ -26,6 +26,11 @@ RayAddress = Annotated[
     typer.Option(metavar="ADDRESS", help="A Ray cluster's address, or 'auto': executor.ray_address.", show_default=False),
 ]
 NO_OVERRIDES: list[str] = []
+TYPICAL = {
+    "quick": "5 to 15 s for a few scenarios of about a millisecond on two cores, its final about 40 s (docs/measurements.md)",
+    "full": "10 to 60 s for a few scenarios of about a millisecond on two cores, its final a minute or more",
+}
+""" What people ask before they start; measured once, so a hint and no promise."""
 
 
 def run(
@@ -51,9 +56,12 @@ def run(
     if dry_run:
         _explain(chosen, as_json)
         return
+    from evolve import api
+    from evolve.parts import assemble
+
+    assemble(chosen).seeds()  # what the configuration names is there, before a name is taken
     if name is None:
         chosen = _with_free_name(chosen)
-    from evolve import api
 
     with _observing(quiet, chosen.budget.candidates) as observers:
         result = api.run(chosen, observers=observers)
@@ -157,21 +165,35 @@ def _explain(config: Any, as_json: bool) -> None:
         "task": parts.card.name,
         "scenarios": f"{len(parts.card.scenarios)} of set {parts.card.scenario_set}",
         "backend": config.task.backend,
-        "baselines": ", ".join(parts.card.baselines),
+        "baselines": _baselines(parts),
         "seeds": ", ".join(f"{name} ({short_id(seed.id)})" for name, seed in zip(config.population.seeds, seeds, strict=True)),
         "questions in the bank": len(parts.mutation.bank),
         "answerer": config.mutation.answerer,
         "candidates at most": budget.candidates,
-        "hours at most": budget.hours,
+        "hours at most": budget.hours or "no limit",
+        "time of an evaluation": TYPICAL.get(config.evaluation.pace) if config.task.backend == "cpu" else "none is measured",
         "cost of the model": "none, the knobs answerer calls no model",
         "executor": f"{config.executor.kind}, {config.executor.workers} at once, {config.executor.lookahead} proposals open",
-        "goal": config.goal.expression,
+        "goal": config.goal.expression or "none, the budget ends the run",
         "configuration hash": config.hash,
     }
     if as_json:
         print_json({"dry_run": True, **{key.replace(" ", "_"): value for key, value in facts.items()}})
     else:
         write(table(("dry run", ""), facts.items()))
+
+
+def _baselines(parts: Any) -> str:
+    """The baselines of the backend that a run would use, those first that are available here."""
+    from evaluator.task import load_baselines
+
+    backend = "cpu" if parts.config.task.backend == "simulated" else parts.config.task.backend
+    reasons = {
+        baseline.name: baseline.available() for baseline in load_baselines(parts.task.folder) if baseline.backend == backend
+    }
+    here = [name for name, reason in reasons.items() if reason is None]
+    missing = [f"{name} (missing: {reason})" for name, reason in reasons.items() if reason is not None]
+    return ", ".join([*here, *missing]) or f"none for {backend}"
 
 
 def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:

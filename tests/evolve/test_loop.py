@@ -149,7 +149,7 @@ def test_a_larger_budget_goes_on_and_is_remembered(tmp_path: Path) -> None:
     more = resume(first.folder, ["budget.candidates=30"], executor=shuffled())
     assert more.candidates == 30
     assert resume(first.folder, executor=shuffled()).candidates == 30
-    notes = [event.text for event in stored(first.folder) if isinstance(event, RunNoted)]
+    notes = [event.text for event in stored(first.folder) if isinstance(event, RunNoted) and event.facts]
     assert notes == ["configuration changed: budget.candidates: 24 -> 30"]
 
 
