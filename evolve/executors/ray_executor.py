@@ -22,6 +22,11 @@ from evolve.executors.worker import Worker
 
 _OBJECT_STORE_BYTES = 80 * 2**20  # requests and outcomes are kilobytes; Ray's own minimum is 75 MiB
 _KNOCK_S = 10.0
+_ADVICE_HERE = (
+    "Ray keeps its files in RAY_TMPDIR, TMPDIR or /tmp: a short path with free space, please; "
+    '[executor] kind = "inline" does without Ray'
+)
+_ADVICE_THERE = "Start it there with `ray start --head`, or leave [executor] ray_address out for a Ray of this machine alone"
 _SERVERS = ("raylet", "gcs_server")
 
 
@@ -155,10 +160,8 @@ def _start_ray(workers: int, address: str | None) -> Sequence[psutil.Process]:
     except Exception as error:
         ray.shutdown()
         what = "started here" if address is None else f"reached at {address}"
-        raise EnvironmentUnfit(
-            f"Ray can't be {what} ({type(error).__name__}: {error}). Ray keeps its files in RAY_TMPDIR, TMPDIR or /tmp (a short "
-            'path with free space) and needs /dev/shm; [executor] kind = "inline" does without Ray'
-        ) from error
+        advice = _ADVICE_HERE if address is None else _ADVICE_THERE
+        raise EnvironmentUnfit(f"Ray can't be {what} ({type(error).__name__}: {error}). {advice}") from error
     return [child for child in psutil.Process().children() if child.name() in _SERVERS] if address is None else ()
 
 
