@@ -16,6 +16,7 @@ from evolve.executors.ray_executor import RayExecutor
 from tests.contracts.executor import Scripted, collect_all, request_of
 from tests.evolve.simulation import config, essence, shuffled, stored
 from tests.faults.mounts import needs_mounts
+from tests.faults.test_killed_ray_run import wait_for
 from tests.faults.test_run_folder import ROOT
 from tests.faults.timed import timed_config
 
@@ -59,7 +60,7 @@ def test_a_ray_that_the_program_started_is_used_and_left_running(tmp_path: Path)
         result = api.run(config(**RAY), root=tmp_path)
         assert result.candidates == 24
         assert ray.is_initialized()
-        assert ray.available_resources()["CPU"] == 2
+        wait_for(lambda: ray.available_resources().get("CPU") == 2)
         with pytest.raises(ConfigError, match="lower workers"):
             api.run(config(run={"name": "wide"}, executor={"kind": "ray", "workers": 3}), root=tmp_path)
         assert not (tmp_path / "wide" / "run.db").exists()
