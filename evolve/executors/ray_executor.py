@@ -95,7 +95,10 @@ class RayExecutor:
 
     def close(self) -> None:
         """Drop what is queued, stop every actor with its processes, and Ray where this executor started it."""
-        if all(map(_is_alive, self._servers)):
+        leftovers: list[psutil.Process] = []
+        if not all(map(_is_alive, self._servers)):
+            leftovers = _below(self._servers)  # its agents would look for their dead server for a minute
+        else:
             for actor in getattr(self, "_idle", []):
                 with contextlib.suppress(RayError):
                     ray.get(actor.close.remote(), timeout=10)
@@ -105,6 +108,9 @@ class RayExecutor:
         self._idle, self._running, self._queue = [], {}, deque()
         if self._owns_ray and ray.is_initialized():
             ray.shutdown()
+        for process in leftovers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def _dispatch(self) -> None:
         while self._queue and (self._idle or self._missing):
@@ -141,6 +147,14 @@ def _is_alive(process: psutil.Process) -> bool:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def _below(servers: Sequence[psutil.Process]) -> list[psutil.Process]:
+    found: list[psutil.Process] = []
+    for server in servers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += server.children(recursive=True)
+    return found
 
 
 def _start_ray(workers: int, address: str | None) -> Sequence[psutil.Process]:

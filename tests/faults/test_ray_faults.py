@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -70,8 +72,9 @@ def test_a_ray_that_the_program_started_is_used_and_left_running(tmp_path: Path)
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """The address of a Ray of two CPUs that another command started."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_TMPDIR": "/tmp", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    """The address of a Ray of two CPUs that another command started, with its files in a place that no other Ray looks at."""
+    place = tempfile.mkdtemp(prefix="ray-")  # a short path
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_TMPDIR": place, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     binary = str(Path(sys.executable).with_name("ray"))
     options = ("--head", "--port=6399", "--num-cpus=2", "--include-dashboard=false", "--block")
     process = subprocess.Popen([binary, "start", *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -81,6 +84,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     yield "127.0.0.1:6399"
     process.terminate()
     process.communicate(timeout=60)
+    shutil.rmtree(place)
 
 
 @pytest.mark.slow
