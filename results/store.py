@@ -31,6 +31,7 @@ class Store:
         self._db = db
         self._lock = lock
         self._clock = clock
+        self._file = _identity(folder)
 
     @classmethod
     def create(cls, folder: Path, started: RunStarted, clock: Callable[[], float] = time.time) -> Self:
@@ -72,9 +73,16 @@ class Store:
     def append(self, *events: Event) -> int:
         """Sequence number of the last event. All of them or none are stored, and are on disk on return.
 
-        Raises StoreFull (a later append works once there is room), CodecError naming a field that can't be stored, or
-        ValueError for an event that contradicts the run (a step asked, evaluated or folded twice).
+        Raises StoreFull (a later append works once there is room), RunMissing where the store was moved, deleted or replaced
+        since it was opened (SQLite would go on writing where nobody finds it), CodecError naming a field that can't be stored,
+        or ValueError for an event that contradicts the run (a step asked, evaluated or folded twice).
         """
+        if _identity(self.folder) != self._file:
+            raise RunMissing(
+                self.folder,
+                "The run's store went away while it was written: moved, deleted or replaced",
+                "Go on with `askevolve resume` where it lies now; what was stored before is in it.",
+            )
         with translated(self.folder), transaction(self._db):
             last: int = self._db.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
             for event in events:
@@ -96,6 +104,15 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Device and inode of the store's file, None where there is none."""
+    try:
+        found = (folder / DATABASE).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _start(folder: Path, started: RunStarted, at: float) -> None:

@@ -22,6 +22,11 @@ from evolve.executors.worker import Worker
 
 _OBJECT_STORE_BYTES = 80 * 2**20  # requests and outcomes are kilobytes; Ray's own minimum is 75 MiB
 _KNOCK_S = 10.0
+_ADVICE_HERE = (
+    "Ray keeps its files in RAY_TMPDIR, TMPDIR or /tmp: a short path with free space, please; "
+    '[executor] kind = "inline" does without Ray'
+)
+_ADVICE_THERE = "Start it there with `ray start --head`, or leave [executor] ray_address out for a Ray of this machine alone"
 _SERVERS = ("raylet", "gcs_server")
 
 
@@ -90,7 +95,10 @@ class RayExecutor:
 
     def close(self) -> None:
         """Drop what is queued, stop every actor with its processes, and Ray where this executor started it."""
-        if all(map(_is_alive, self._servers)):
+        leftovers: list[psutil.Process] = []
+        if not all(map(_is_alive, self._servers)):
+            leftovers = _below(self._servers)  # its agents would look for their dead server for a minute
+        else:
             for actor in getattr(self, "_idle", []):
                 with contextlib.suppress(RayError):
                     ray.get(actor.close.remote(), timeout=10)
@@ -100,6 +108,9 @@ class RayExecutor:
         self._idle, self._running, self._queue = [], {}, deque()
         if self._owns_ray and ray.is_initialized():
             ray.shutdown()
+        for process in leftovers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def _dispatch(self) -> None:
         while self._queue and (self._idle or self._missing):
@@ -138,6 +149,14 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
+def _below(servers: Sequence[psutil.Process]) -> list[psutil.Process]:
+    found: list[psutil.Process] = []
+    for server in servers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += server.children(recursive=True)
+    return found
+
+
 def _start_ray(workers: int, address: str | None) -> Sequence[psutil.Process]:
     """Join the cluster at ``address``, or start a small quiet Ray of ``workers`` CPUs here that reports to nobody.
 
@@ -155,10 +174,8 @@ def _start_ray(workers: int, address: str | None) -> Sequence[psutil.Process]:
     except Exception as error:
         ray.shutdown()
         what = "started here" if address is None else f"reached at {address}"
-        raise EnvironmentUnfit(
-            f"Ray can't be {what} ({type(error).__name__}: {error}). Ray keeps its files in RAY_TMPDIR, TMPDIR or /tmp (a short "
-            'path with free space) and needs /dev/shm; [executor] kind = "inline" does without Ray'
-        ) from error
+        advice = _ADVICE_HERE if address is None else _ADVICE_THERE
+        raise EnvironmentUnfit(f"Ray can't be {what} ({type(error).__name__}: {error}). {advice}") from error
     return [child for child in psutil.Process().children() if child.name() in _SERVERS] if address is None else ()
 
 

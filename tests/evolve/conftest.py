@@ -10,6 +10,8 @@ def ray_session() -> Iterator[None]:
     """One Ray for all tests that need it: it takes seconds to start."""
     import ray
 
-    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR", object_store_memory=80 * 2**20)
+    ray.init(
+        "local", num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR", object_store_memory=80 * 2**20
+    )
     yield
     ray.shutdown()
