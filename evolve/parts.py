@@ -20,7 +20,8 @@ from evolve.loop import Terms
 from evolve.proposal import Mutation
 from evolve.state import Rules
 from mutators.answerers.knobs import KnobAnswerer
-from mutators.bank import load_bank
+from mutators.bank import BankError, Entry, load_bank
+from mutators.linter import lint
 from mutators.moments import MomentSettings
 from population.candidate import Candidate, Language
 from population.novelty import candidate_of
@@ -106,7 +107,7 @@ def assemble(config: RunConfig) -> Parts:
             settings=_settings(config),
             threads=config.evaluation.threads or spare_cores(),
         ),
-        mutation=_mutation(config, task),
+        mutation=_mutation(config, task, card),
         terms=Terms(
             seed=config.run.seed,
             lookahead=config.executor.lookahead,
@@ -131,12 +132,23 @@ def _settings(config: RunConfig) -> HarnessSettings:
     return replace(settings, least_deadline_s=table.least_deadline_s)
 
 
-def _mutation(config: RunConfig, task: Task) -> Mutation:
+def bank_of(task: Task, card: TaskCard) -> tuple[Entry, ...]:
+    """The shipped questions and the task's own. Raises BankError where one of the task's breaks a rule of the bank."""
+    own = task.folder / "questions.toml"
+    if not own.is_file():
+        return load_bank()
+    bank = load_bank([own])
+    complaints = [complaint for complaint in lint(bank, card.symbols) if complaint.source == str(own)]
+    if complaints:
+        raise BankError("\n".join(map(str, complaints)))
+    return bank
+
+
+def _mutation(config: RunConfig, task: Task, card: TaskCard) -> Mutation:
     """The one answerer there is, asked from the shipped bank and the task's own."""
     answerers = {KnobAnswerer.name: KnobAnswerer}
-    own = task.folder / "questions.toml"
     return Mutation(
-        bank=load_bank([own] if own.is_file() else []),
+        bank=bank_of(task, card),
         answerer=answerers[config.mutation.answerer](),
         moments=MomentSettings(stall_attempts=config.mutation.stall_after),
     )

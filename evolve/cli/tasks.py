@@ -76,12 +76,14 @@ def check(
 
     from evaluator.admission import admit
     from evaluator.task import load_task
+    from evolve.parts import bank_of
     from results.text import count, table
 
     if backend not in BACKENDS:
         raise CommandError(f"--backend {backend}: write {' or '.join(BACKENDS)}", Exit.USAGE)
     chosen = load_task(task)
     set_name = scenarios or _first_computed(chosen, backend)
+    bank_of(chosen, chosen.card(set_name))  # the task's own questions keep the rules of the bank
     say(f"judging known right and wrong answers in set {set_name} of task {chosen.name}")
     admission = admit(chosen, set_name, backend)
     if as_json:

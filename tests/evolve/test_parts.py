@@ -5,15 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluator.scaffold import new_task
+from evaluator.task import load_task
 from evolve.api import resume, run
 from evolve.budget import Budget, Spent
 from evolve.config import ConfigError
 from evolve.goal import GoalError
-from evolve.parts import assemble
+from evolve.parts import assemble, bank_of
 from evolve.proposal import streams
 from evolve.stopping import StopReason, StopRequest
 from mutators.answerers.base import Prompt
 from mutators.answerers.knobs import KnobAnswerer
+from mutators.bank import BankError, load_bank
 from mutators.question import Answer
 from results.folder import request_stop
 from tests.evolve.simulation import config, essence, shuffled, stored
@@ -103,3 +106,20 @@ def test_stop_requests_come_by_file_and_by_signal(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_tasks_own_questions_keep_the_rules_of_the_bank(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    new_task(folder)
+    task = load_task(str(folder))
+    card = task.card(task.sets()[0])
+    assert bank_of(task, card) == load_bank()
+    good = '[[question]]\nid = "rows-in-flight"\nlayer = "schedule"\nmoments = ["routine"]\n'
+    good += 'text = "Which rows does a core still hold when it turns to the next ones?"\nsettle = "time over the block of rows"\n'
+    (folder / "questions.toml").write_text(good)
+    assert bank_of(task, card)[-1].id == "rows-in-flight"
+    (folder / "questions.toml").write_text(
+        good.replace("Which rows does a core still hold", "Use wider vectors, so which rows stay")
+    )
+    with pytest.raises(BankError, match="rows-in-flight"):
+        bank_of(task, card)
