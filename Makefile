@@ -15,7 +15,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 install: $(VENV)/installed  ## make a virtual environment and install into it
 
 run: install  ## the main job: evolve a CPU attention kernel, about four minutes
-	$(BIN)/askevolve run examples/cpu_quick.toml
+	$(BIN)/askevolve run examples/cpu_quick.toml || [ $$? -eq 5 ]  # 5: finished, but the baseline was not beaten
 
 test: install  ## the test suite
 	$(BIN)/python -m pytest

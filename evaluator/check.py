@@ -19,7 +19,9 @@ NEAR_SHARE = 2.0
 and then an honest kernel lies just above it; fresh inputs tell chance from a mistake, which is wrong on them too."""
 
 ADVICE = {
-    Verdict.WRONG: "Compare the loop bounds, the mask and the head map with the task's contract at that place.",
+    Verdict.WRONG: (
+        "Compare the loop bounds, the mask and index maps (in attention, the head map) with the task's contract at that place."
+    ),
     Verdict.NONFINITE: "Subtract the row's largest score before exponentials and treat fully masked rows as the contract says.",
     Verdict.STALE_OUTPUT: (
         "Write every element of every output, and every workspace element before it is read: the result depends on what was in "
@@ -168,8 +170,9 @@ def _checked(draw: Draw, outputs: Mapping[str, Array], specs: Sequence[TensorSpe
 
 
 def _fault(draw: Draw, spec: TensorSpec, got: Array, comparison: Comparison, stage: Stage) -> Fault:
-    place = _place(draw, spec, got) or comparison.message
-    message = f"{spec.name} on {draw.member.distribution} inputs: {place}. {ADVICE[comparison.kind]}"
+    place = _place(draw, spec, got)
+    advice = f". {ADVICE[comparison.kind]}" if place else ""
+    message = f"{spec.name} on {draw.member.distribution} inputs: {place or comparison.message}{advice}"
     return Fault(verdict=comparison.kind, stage=stage, message=message, scenario=draw.member.scenario.name)
 
 

@@ -109,8 +109,8 @@ def _judged(
         )
     elif rms_error > tolerance.rms_allowed:
         message = (
-            f"root-mean-square error {rms_error:.3g}, allowed {tolerance.rms_allowed:.3g}: every element is a little off, "
-            "which a lower internal precision or a wrong constant causes"
+            f"root-mean-square error {rms_error:.3g}, allowed {tolerance.rms_allowed:.3g}: no element is far off, but all "
+            "are a little. Look for a lower internal precision, a wrong constant, or a long sum kept in a single variable"
         )
     finite_worst = bool(np.isfinite(want))
     return Comparison(

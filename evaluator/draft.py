@@ -23,6 +23,11 @@ _FOREIGN = {
     "#pragma omp": "OpenMP",
     "std::thread": "std::thread",
 }
+_HEAP = re.compile(r"\bstd::(?:vector|string|map|deque|make_unique)\b|\bmalloc(?= *\()|\bnew(?= +\w+ *\[)")
+_HOST_HEADER = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*(<(?:cstdio|stdio\.h|cstdlib|stdlib\.h|iostream|vector|string|algorithm|cmath|math\.h)>)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +50,18 @@ def draft(source: str, language: Language, card: TaskCard) -> Draft:
     for mark, what in _FOREIGN.items():
         if mark in source:
             remarks.append(f"{what} must go: the file holds the kernel alone, and the harness owns threads, memory and launches")
+    if language is Language.CPP and (heap := _HEAP.search(source)):
+        remarks.append(f"{heap[0]} needs the heap, which a kernel doesn't have; use an array of fixed size or a [workspace]")
+    if language is Language.CUDA and (headers := _HOST_HEADER.findall(source)):
+        remarks.append(f"{', '.join(headers)} can't be included: NVRTC has no host headers, and its own functions need none")
     if numbers := re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\d+[ \t]*$", source, re.MULTILINE):
         remarks.append(
             f"{', '.join(numbers[:6])} could become knobs: move them to [knobs], which defines the macros for each build"
+        )
+    else:
+        remarks.append(
+            "the plan has no [knobs], so the knobs answerer will find nothing to turn; a number such as a tile size becomes one "
+            "as TILE = { value = 64, choices = [32, 64, 128] }, and the source then uses the macro TILE"
         )
     sheet = Sheet(card=card, language=language, remarks=remarks)
     for function in functions:

@@ -102,8 +102,8 @@ class Sheet:
         if lines:
             return lines
         tensors = [tensor.name for tensor in self.card.tensors]
-        self.given.update(tensors)
         integers = [symbol for symbol in self.card.symbols if symbol != "dtype"]
+        self.given.update(tensors, integers)
         return [f'    "{name}",  # check: its place' for name in (*tensors, *self.card.scalars, *integers)]
 
     def tensor_called(self, name: str) -> TensorSpec | None:
@@ -143,6 +143,7 @@ class Sheet:
                 self.remarks.append(f"integers are passed as int32; declare `{_comment(parameter.text)}` as int")
             symbol = _matching(parameter.name, (symbol for symbol in self.card.symbols if symbol != "dtype"))
             if symbol is not None:
+                self.given.add(symbol)
                 return symbol, parameter.name.lower() == symbol
             name = self.fresh(parameter.name)
             self.scalars.append(f'{name} = 1  # check: write its value, such as "sq * d"')
@@ -188,6 +189,12 @@ class Sheet:
         for tensor in self.card.tensors:
             if tensor.role == "output" and tensor.name not in self.given:
                 self.remarks.append(f"no parameter seems to be `{tensor.name}`, an output that some launch must write")
+        unused = [symbol for symbol in self.card.symbols if symbol != "dtype" and symbol not in self.given]
+        if unused:
+            self.remarks.append(
+                f"no parameter is {', '.join(f'`{symbol}`' for symbol in unused)}: where the kernel is right only for some of "
+                f'its values, say so in domain, such as "{unused[-1]} == 0"'
+            )
         domain = f"dtype == '{min(self.dtypes)}'" if len(self.dtypes) == 1 and "dtype" in self.card.symbols else "1"
         parts = [
             "/* plan\n# A draft made from the signature; look at every line marked check:",

@@ -1,5 +1,6 @@
 """Finals: fresh seeds, the full grid, hidden shapes, a new race against the seeds. Only a final's number is published."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from evaluator.outcome import Effort, Outcome, Verdict
@@ -7,10 +8,14 @@ from evaluator.request import Request
 from evolve.goal import Goal, examine, is_met
 from evolve.journal import Journal
 from evolve.state import SAYS_NOTHING, State
-from results.events import FinalMeasured
+from population.candidate import short_id
+from results.events import FinalMeasured, RunNoted
 
 AT_MOST = 3
-"""Candidates that are tried at the end of a run, best first, until one is verified."""
+"""Finals at the end of a run, best candidate first, until one is verified."""
+
+TRIES = 2
+"""Finals that one candidate gets before the next best has its turn."""
 
 
 class Finals:
@@ -23,6 +28,7 @@ class Finals:
         self._journal = journal
         self._measure = measure
         self._goal = goal
+        self._tries: Counter[str] = Counter()
 
     def reach_goal(self) -> bool:
         """Whether a final meets the goal. The best gets one, if it had none, as soon as its own outcome seems to."""
@@ -43,16 +49,21 @@ class Finals:
         return self._met_by_some()
 
     def _next(self) -> str | None:
-        """The best candidate that no final has settled, None where a better one is verified. An ambiguous final is repeated."""
+        """The best candidate that no final has settled, None where a better one is verified.
+
+        A final that says nothing is repeated once; then the next best has its turn.
+        """
         for member in self._state.ranking():
             final = self._state.finals.get(member.candidate_id)
-            if final is None or final.verdict in SAYS_NOTHING:
+            if final is None or (final.verdict in SAYS_NOTHING and self._tries[member.candidate_id] < TRIES):
                 return member.candidate_id
             if final.verdict is Verdict.OK:
                 return None
         return None
 
     def _final(self, candidate_id: str) -> Outcome | None:
+        self._tries[candidate_id] += 1
+        self._journal.write(RunNoted(text=f"final of {short_id(candidate_id)} begins: fresh inputs, hidden shapes, all rivals"))
         request = Request(candidate=self._state.candidate(candidate_id), effort=Effort.FINAL, rivals=self._state.right_seeds)
         outcome = self._measure(request)
         if outcome is not None:

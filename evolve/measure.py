@@ -13,7 +13,7 @@ from evolve.config import ConfigError
 from evolve.errors import EnvironmentUnfit
 from evolve.parts import EvaluatorSpec, assemble, spare_cores
 from evolve.state import State
-from population.candidate import Candidate
+from population.candidate import Candidate, Language
 from results.events import FinalMeasured
 from results.store import Store
 
@@ -44,15 +44,24 @@ def _evaluated(spec: EvaluatorSpec, request: Request) -> Outcome:
 
 
 def covering_set(candidate: Candidate, task: Task) -> str:
-    """The smallest scenario set that the candidate claims as a whole; the task's first set where there is none."""
-    covered: list[tuple[int, str]] = []
-    for name in task.sets():
+    """The smallest set of the language's backend that the candidate claims as a whole; where there is none, the smallest."""
+    names = sets_for(task, candidate.language)
+    for name in names:
         card = task.card(name)
         plan = parse_plan(candidate.source, candidate.language, card)
         claimed = plan if isinstance(plan, Fault) else supported(plan, card)
         if not isinstance(claimed, Fault) and len(claimed) == len(card.scenarios):
-            covered.append((len(claimed), name))
-    return min(covered)[1] if covered else task.sets()[0]
+            return name
+    return names[0]
+
+
+def sets_for(task: Task, language: Language) -> tuple[str, ...]:
+    """The task's sets that bear the language's backend in their name (``cpu...`` for C++, any other for CUDA), smallest first.
+
+    Every set where none does.
+    """
+    named = [name for name in task.sets() if name.startswith("cpu") == (language is Language.CPP)]
+    return tuple(sorted(named or task.sets(), key=lambda name: len(task.scenarios[name])))
 
 
 def verify(folder: Path, candidate_id: str) -> Outcome:

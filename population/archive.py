@@ -102,12 +102,13 @@ def member_of(step: Step, outcome: Outcome | None, scenarios: int) -> Member | N
 def improves(challenger: Member, incumbent: Member | None) -> bool:
     """Whether the challenger takes the incumbent's place as best.
 
-    Its lower bound must lie above the incumbent's median, and its median above that by more than the noise floor of its session
-    (the half-width of baseline against itself). So a tie, or a gain that noise could have made, replaces nothing.
+    Its lower bound must lie above the incumbent's median, and its median above that by more than the noise floor of its session:
+    the half-width of baseline against itself in one scenario, divided by the root of the number of scenarios, since that is how
+    the error of a geometric mean shrinks. So a tie, or a gain that noise could have made, replaces nothing.
     """
     if incumbent is None:
         return True
-    floor = 1 + challenger.noise_floor_pct / 100
+    floor = 1 + challenger.noise_floor_pct / 100 / math.sqrt(max(1, len(challenger.ratios)))
     return challenger.score > incumbent.geomean and challenger.geomean > incumbent.geomean * floor
 
 

@@ -93,7 +93,7 @@ def fitness_rows(fits: Sequence[Fitness]) -> list[str]:
 
 def question_rows(rows: Sequence[QuestionRow], key: str) -> list[str]:
     """The record of questions or layers: how often asked, answered, right, accepted, and what it gained and cost."""
-    return table(
+    lines = table(
         (key, "asked", "new", "right", "accepted", "gain", "seconds"),
         (
             (
@@ -108,6 +108,11 @@ def question_rows(rows: Sequence[QuestionRow], key: str) -> list[str]:
             for row in rows
         ),
     )
+    return [
+        *lines,
+        "new: made a new candidate; right: verdict OK or SLOWER;",
+        "accepted: better than its parent by its lower bound",
+    ]
 
 
 def percent(gain: float) -> str:

@@ -87,6 +87,7 @@ def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.
         else:
             session.bound = []
             gc.collect()
+            gc.freeze()  # what outlives a side is modules imported on the way: later collections needn't look at them
     except ValueError as refused:
         error = str(refused)
     except Exception as raised:  # the parent decides what to do about a baseline that fails

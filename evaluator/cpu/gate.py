@@ -26,6 +26,7 @@ MOST_LAUNCHES, MOST_NAME_CHARACTERS, MOST_TASKS = 64, 255, 1 << 32
 ALLOWED_LIBRARIES = frozenset({"libm.so.6", "libmvec.so.1", "libc.so.6"})
 ALLOWED_SYMBOLS = frozenset({"expf", "exp2f", "logf", "fmaxf", "fminf", "sqrtf", "memcpy", "memset", "memmove"})
 VECTOR_FORM = re.compile(r"_ZGV[bcde][NM]\d+v+_(expf|exp2f|logf)(@.*)?")
+HEAP = re.compile(r"_Z(nw|na|dl|da)|(m|c|re)alloc$|free$")
 START_TAGS = frozenset(
     f"DT_{name}" for name in ("INIT", "INIT_ARRAY", "PREINIT_ARRAY", "FINI", "FINI_ARRAY", "TEXTREL", "AUDIT", "FILTER")
 )
@@ -191,6 +192,12 @@ def _check_symbols(elf: ELFFile, resolved: Resolved) -> None:
         symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name and not _allowed(symbol.name)
     )
     if unknown:
+        if any(HEAP.match(name) for name in unknown):
+            raise _RefusedError(
+                "The library takes memory from the heap (new, malloc, or a container such as std::vector), which a kernel "
+                "doesn't have. Use an array of fixed size in the kernel, or a [workspace] of the plan.",
+                "\n".join(unknown[:50]),
+            )
         called, known = ", ".join(_plain(name) for name in unknown[:5]), ", ".join(sorted(ALLOWED_SYMBOLS))
         raise _RefusedError(
             f"The library calls {called}; only {known} exist for a kernel. Write it yourself or leave it out.",

@@ -7,7 +7,7 @@ import typer
 
 from evolve.cli import housekeeping, inspecting, measuring, searching, setup, tasks
 from evolve.cli.errors import translate
-from evolve.cli.output import Exit, reported
+from evolve.cli.output import Exit, reported, say
 
 ABSENT = {"help": False}  # a group's flag that isn't given would make typer load pydantic to convert its None
 
@@ -37,4 +37,5 @@ def main() -> None:
         with reported(debug, translate):
             app(prog_name="askevolve")
     except KeyboardInterrupt:
+        say("interrupted; nothing stored is lost. Go on with a run: askevolve resume NAME")
         sys.exit(Exit.INTERRUPTED)

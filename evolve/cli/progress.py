@@ -38,6 +38,8 @@ class Progress:
         self._live: Status | None = None
 
     def __enter__(self) -> Self:
+        if not self._evaluated:
+            self._line("started; secret inputs, their references and the seeds come first, which takes a moment")
         if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             from rich.console import Console
 

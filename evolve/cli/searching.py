@@ -21,7 +21,16 @@ Set = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines on stderr.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Ray cluster's address, or 'auto': executor.ray_address.", show_default=False),
+]
 NO_OVERRIDES: list[str] = []
+TYPICAL = {
+    "quick": "5 to 15 s for a few scenarios of about a millisecond on two cores, its final about 40 s (docs/measurements.md)",
+    "full": "10 to 60 s for a few scenarios of about a millisecond on two cores, its final a minute or more",
+}
+""" What people ask before they start; measured once, so a hint and no promise."""
 
 
 def run(
@@ -30,6 +39,7 @@ def run(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="The run's name; an error where it is taken.", show_default=False)
     ] = None,
+    ray_address: RayAddress = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen and what it would cost.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -41,13 +51,17 @@ def run(
     """
     from evolve.config import load_config
 
-    chosen = load_config(config, [*overrides, *([f"run.name={name}"] if name is not None else [])])
+    overrides = [*overrides, *_on_ray(ray_address), *([f"run.name={name}"] if name is not None else [])]
+    chosen = load_config(config, overrides)
     if dry_run:
         _explain(chosen, as_json)
         return
+    from evolve import api
+    from evolve.parts import assemble
+
+    assemble(chosen).seeds()  # what the configuration names is there, before a name is taken
     if name is None:
         chosen = _with_free_name(chosen)
-    from evolve import api
 
     with _observing(quiet, chosen.budget.candidates) as observers:
         result = api.run(chosen, observers=observers)
@@ -60,6 +74,7 @@ def resume(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Exit with code 8 where the run stops because only answers are awaited.")
     ] = False,
+    ray_address: RayAddress = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -71,6 +86,7 @@ def resume(
     from evolve.config import overridden, validated
     from results.folder import find_run
 
+    overrides = [*overrides, *_on_ray(ray_address)]
     with opened(run) as reader:
         stored, _ = api.stored_config([recorded.event for recorded in reader.events()])
         info = reader.info()
@@ -78,6 +94,11 @@ def resume(
     with _observing(quiet, total, info.evaluated, info.best_id) as observers:
         result = api.resume(find_run(run), overrides, observers=observers)
     _report(result, as_json, until_idle)
+
+
+def _on_ray(address: str | None) -> list[str]:
+    """The overrides that a Ray address stands for."""
+    return [] if address is None else ["executor.kind=ray", f"executor.ray_address={address}"]
 
 
 def stop(run: Run) -> None:
@@ -144,21 +165,35 @@ def _explain(config: Any, as_json: bool) -> None:
         "task": parts.card.name,
         "scenarios": f"{len(parts.card.scenarios)} of set {parts.card.scenario_set}",
         "backend": config.task.backend,
-        "baselines": ", ".join(parts.card.baselines),
+        "baselines": _baselines(parts),
         "seeds": ", ".join(f"{name} ({short_id(seed.id)})" for name, seed in zip(config.population.seeds, seeds, strict=True)),
         "questions in the bank": len(parts.mutation.bank),
         "answerer": config.mutation.answerer,
         "candidates at most": budget.candidates,
-        "hours at most": budget.hours,
+        "hours at most": budget.hours or "no limit",
+        "time of an evaluation": TYPICAL.get(config.evaluation.pace) if config.task.backend == "cpu" else "none is measured",
         "cost of the model": "none, the knobs answerer calls no model",
         "executor": f"{config.executor.kind}, {config.executor.workers} at once, {config.executor.lookahead} proposals open",
-        "goal": config.goal.expression,
+        "goal": config.goal.expression or "none, the budget ends the run",
         "configuration hash": config.hash,
     }
     if as_json:
         print_json({"dry_run": True, **{key.replace(" ", "_"): value for key, value in facts.items()}})
     else:
         write(table(("dry run", ""), facts.items()))
+
+
+def _baselines(parts: Any) -> str:
+    """The baselines of the backend that a run would use, those first that are available here."""
+    from evaluator.task import load_baselines
+
+    backend = "cpu" if parts.config.task.backend == "simulated" else parts.config.task.backend
+    reasons = {
+        baseline.name: baseline.available() for baseline in load_baselines(parts.task.folder) if baseline.backend == backend
+    }
+    here = [name for name, reason in reasons.items() if reason is None]
+    missing = [f"{name} (missing: {reason})" for name, reason in reasons.items() if reason is not None]
+    return ", ".join([*here, *missing]) or f"none for {backend}"
 
 
 def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
@@ -185,12 +220,23 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
         raise SystemExit(Exit.WAITING if result.stopped_by is StopReason.WAITING and until_idle else Exit.DONE)
+    if more := _larger_budget(result):
+        say(f"{more[0]}; a larger budget goes on from here: {_resuming(result.folder)} --set {more[1]}")
     if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:
-        say(
-            "finished, but no verified candidate beats the baseline (its interval would lie above 1). "
-            f"A larger budget goes on from here: {_resuming(result.folder)} --set budget.candidates=N"
-        )
+        say("finished, but no verified candidate beats the baseline (its interval would lie above 1)")
         raise SystemExit(Exit.NOT_BEATEN)
+
+
+def _larger_budget(result: Any) -> tuple[str, str] | None:
+    """What of the budget is spent and the setting that doubles it; None where something else ended the run."""
+    from evolve.stopping import StopReason
+
+    candidates, hours = result.spent["candidates"], result.spent["hours"]
+    if result.stopped_by is StopReason.CANDIDATES:
+        return f"all candidates are spent ({candidates})", f"budget.candidates={2 * candidates}"
+    if result.stopped_by is StopReason.HOURS:
+        return f"all hours are spent ({hours:.3f}, finals included)", f"budget.hours={max(0.01, 2 * hours):.2f}"
+    return None
 
 
 def _last_note(folder: Path) -> str:

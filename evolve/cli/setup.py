@@ -27,7 +27,7 @@ seed = 1                     # of every random choice of the search
 [task]
 name = {task:<21} # required: a built-in task, or a folder such as "./my_task"
 scenarios = {scenarios:<16} # required: one of the task's scenario sets, see `askevolve task list TASK`
-backend = "cpu"              # or "simulated": invented outcomes in no time, to try settings
+backend = {backend:<18} # or "simulated": invented outcomes in no time, to try settings
 
 [population]
 # required: kernels to start from, names of the task's seeds or files such as "./my_kernel.cpp"
@@ -37,6 +37,9 @@ islands = 2
 [mutation]
 answerer = "knobs"           # turns the numbers that a kernel declares; needs no network and no key
 stall_after = 10             # attempts without an improvement
+
+[evaluation]
+pace = "full"                # or "quick": wider intervals in a few seconds a candidate
 
 [executor]
 kind = "ray"                 # or "inline": the same in this process
@@ -65,6 +68,7 @@ def init(
     With --from also the kernel with a plan drafted from its signature; lines to look at are marked `# check:`.
     """
     from evaluator.task import load_task
+    from evolve.measure import sets_for
     from population.candidate import Language
 
     target = folder / "run.toml"
@@ -83,7 +87,7 @@ def init(
             )
         files[kernel] = _drafted(from_source, language, chosen)
         seeds = [f"./{kernel.name}"]
-    files[target] = _config(folder, task, _set_for(chosen, language), seeds)
+    files[target] = _config(folder, task, sets_for(chosen, language)[0], seeds, "cpu" if language is Language.CPP else "cuda")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
@@ -91,6 +95,8 @@ def init(
     except OSError as error:
         raise CommandError(f"{folder}: can't write here ({error.strerror}); choose a folder of yours", Exit.ENVIRONMENT) from None
     write(f"wrote {path}" for path in files)
+    if language is Language.CUDA:
+        say("this version builds and gates CUDA candidates without launching them: evaluate works, a run needs a later version")
     first = next(iter(files))
     say(f"Next: askevolve {'run' if from_source is None else 'evaluate'} {shlex.quote(str(first))}")
 
@@ -107,24 +113,19 @@ def _language(source: Path) -> "Language":
 def _drafted(source: Path, language: "Language", task: "Task") -> str:
     """The kernel's text with a drafted plan; remarks on it go to stderr."""
     from evaluator.draft import draft
+    from evolve.measure import sets_for
 
     try:
         text = source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{source}: can't be read as UTF-8 text ({error})", Exit.USAGE) from None
-    drafted = draft(text, language, task.card(_set_for(task, language)))
+    drafted = draft(text, language, task.card(sets_for(task, language)[0]))
     for remark in drafted.remarks:
         say(f"look at: {remark}")
     return drafted.text
 
 
-def _set_for(task: "Task", language: "Language") -> str:
-    """The scenario set to start with: the task's smallest of those named after the language's backend, else its first."""
-    named = [name for name in task.sets() if name.startswith("cpu") == (language == "cpp")]
-    return min(named, key=lambda name: len(task.scenarios[name])) if named else task.sets()[0]
-
-
-def _config(folder: Path, task: str, set_name: str, seeds: Sequence[str]) -> str:
+def _config(folder: Path, task: str, set_name: str, seeds: Sequence[str], backend: str) -> str:
     """The text of run.toml. A task that is a folder is named from the file's own folder, as the configuration wants it."""
     path = os.path.relpath(task, folder) if "/" in task else task
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("._-")[:40]
@@ -132,6 +133,7 @@ def _config(folder: Path, task: str, set_name: str, seeds: Sequence[str]) -> str
         name=json.dumps(name or "first"),
         task=json.dumps(path if "/" in path or path == task else f"./{path}"),
         scenarios=json.dumps(set_name),
+        backend=json.dumps(backend),
         seeds=", ".join(json.dumps(seed) for seed in seeds),
     )
 

@@ -13,6 +13,9 @@ from results.rows import CandidateRow
 from results.terminal import question_rows, state
 from results.text import count, duration, interval, microseconds, ratio, table
 
+NOISY_PCT = 5.0
+"""Most steps of a search gain less than this, so a noise floor above it hides them."""
+
 
 def summary_lines(reader: Reader, result: RunResult) -> list[str]:
     """The end of a run as text, from its store."""
@@ -36,6 +39,7 @@ def summary_lines(reader: Reader, result: RunResult) -> list[str]:
             *(["Its final:", *outcome_lines(final)] if final else ["No final has verified it yet."]),
             "",
             *_verdict(result.best),
+            *_noise(reader.outcome(result.best.id)),
         ]
     questions = reader.questions()
     return [*lines, "", "What each question gave:", *question_rows(questions, "question")] if questions else lines
@@ -82,6 +86,14 @@ def _baseline(outcome: Outcome | None) -> tuple[str, float] | None:
         return None
     typical = typical_us(outcome.timings)
     return (outcome.fitness.opponent, typical[1]) if typical else None
+
+
+def _noise(outcome: Outcome | None) -> list[str]:
+    """Why gains may have gone for nothing, where the host is so noisy that it should be said."""
+    floor = outcome.noise_floor_pct if outcome else None
+    if floor is None or floor < NOISY_PCT:
+        return []
+    return [f"The noise floor was {floor:.0f} %: only a gain above it makes a new best. A quieter host would see smaller ones."]
 
 
 def _verdict(best: Best) -> list[str]:

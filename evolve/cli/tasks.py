@@ -35,13 +35,25 @@ def list_tasks(
                 write([f"{t.name}: {t.definition.summary}", f"  sets: {', '.join(t.sets())}"])
         return
     chosen = load_task(task)
+    definition = chosen.definition
     sets = {name: len(chosen.card(name).scenarios) for name in chosen.sets()}
     seeds = {language.value: list(chosen.seeds(language)) for language in Language}
     baselines = {baseline.name: baseline.available() for baseline in load_baselines(chosen.folder)}
     if as_json:
-        print_json({"name": chosen.name, "hash": chosen.hash, "sets": sets, "seeds": seeds, "baselines": baselines})
+        print_json(
+            {
+                "name": chosen.name, "hash": chosen.hash, "folder": str(chosen.folder), "sets": sets, "seeds": seeds,
+                "baselines": baselines, "symbols": dict(definition.symbols), "scalars": dict(definition.scalars),
+                "tensors": {name: tensor.model_dump() for name, tensor in definition.tensors.items()},
+                "regions": list(definition.regions), "contract": chosen.contract,
+            }
+        )  # fmt: skip
         return
-    write([f"{chosen.name}: {chosen.definition.summary}", "", *table(("set", "scenarios"), sets.items()), ""])
+    write([f"{chosen.name}: {definition.summary}", "", *chosen.contract.splitlines(), ""])
+    shapes = ((name, each.role, each.dtype, f"({', '.join(each.shape)})") for name, each in definition.tensors.items())
+    write([*table(("tensor", "role", "dtype", "shape"), shapes), ""])
+    write([*table(("symbol or scalar", "meaning"), [*definition.symbols.items(), *definition.scalars.items()]), ""])
+    write([f"regions: {', '.join(definition.regions) or 'all'}", "", *table(("set", "scenarios"), sets.items()), ""])
     write(table(("language", "seeds"), ((language, ", ".join(names) or None) for language, names in seeds.items())))
     write(["", *table(("baseline", "here"), ((name, reason or "available") for name, reason in baselines.items()))])
 

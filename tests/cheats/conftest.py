@@ -1,4 +1,4 @@
-"""The one harness of the attention pack."""
+"""The harness of the attention pack, one for each of its modules: its baseline processes would show in other tests."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from tests.cheats.attention_session import Watched, open_watched
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A harness that is warm, with eyes on what evaluations leave behind."""
     with pytest.MonkeyPatch.context() as patch:

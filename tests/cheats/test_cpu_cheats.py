@@ -37,6 +37,7 @@ CASES = {
     "thread_local_data": (Verdict.GATE_VIOLATION, "thread-local"),
     "executable_stack": (Verdict.GATE_VIOLATION, "executable"),
     "abort_call": (Verdict.GATE_VIOLATION, "calls abort"),
+    "heap": (Verdict.GATE_VIOLATION, "takes memory from the heap"),
     "print_result": (Verdict.GATE_VIOLATION, "calls puts"),
     "fork_call": (Verdict.GATE_VIOLATION, "calls fork"),
     "plain_clock": (Verdict.GATE_VIOLATION, "scale contains the instruction rdtsc"),
@@ -81,15 +82,20 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def children() -> set[int]:
+    """Processes that this one started and that haven't been reaped."""
+    return {process.pid for process in psutil.Process().children()}
+
+
 def evaluate(backend: CpuBackend, source: str, resolved: Resolved) -> Fault | None:
     """Build, gate, run twice, audit; the first fault on the way. Whatever happens, no process and no descriptor stays."""
-    before = descriptors()
+    before, alive = descriptors(), children()
     build = backend.build(source, resolved)
     fault = build if isinstance(build, Fault) else backend.gate(build, resolved)
     if fault is None:
         assert isinstance(build, Build)
         fault = run(backend, build, resolved)
-    assert psutil.Process().children(recursive=True) == []
+    assert children() <= alive
     assert descriptors() == before
     return fault
 

@@ -1,5 +1,7 @@
 """A drafted plan reads, names what it could recognise, and says what a person must still do."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,7 +64,10 @@ def test_cpu_form_is_read_from_its_casts_and_runs_through_the_screen() -> None:
     drafted = draft(CPU_SOURCE, Language.CPP, CARD)
     (launch,) = plan_of(drafted, Language.CPP).launches
     assert launch.args == ("q", "k", "v", "out", "lse", "sq", "scale")
-    assert drafted.remarks == ()
+    assert [re.split("[:;]", remark)[0] for remark in drafted.remarks] == [
+        "the plan has no [knobs], so the knobs answerer will find nothing to turn",
+        "no parameter is `b`, `sk`, `h`, `hkv`, `d`, `causal`, `window`",
+    ]
     found = screen(drafted.text, Language.CPP, CARD, CPU, scalars_of)
     assert isinstance(found, Screened)
     assert [one.name for one in found.scenarios] == ["cpu_d32"]
@@ -72,7 +77,7 @@ def test_ordinary_cpu_parameters_are_told_how_to_change() -> None:
     source = 'extern "C" void attention(const float* q, const float* k, const float* v, float* out, float* lse, int sq) { }'
     drafted = draft(source, Language.CPP, CARD)
     assert plan_of(drafted, Language.CPP).launches[0].args == ("q", "k", "v", "out", "lse", "sq")
-    (remark,) = drafted.remarks
+    remark = drafted.remarks[0]
     assert 'declare attention as extern "C" void attention(long task, void* const* args)' in remark
     assert "const float* q = static_cast<const float*>(args[0]);" in remark
     assert "int sq = *static_cast<const int*>(args[5]);" in remark
@@ -87,6 +92,8 @@ def test_ordinary_cpu_parameters_are_told_how_to_change() -> None:
         (Language.CUDA, 'extern "C" __global__ void f(Params p) {}', "`Params p` can't be passed"),
         (Language.CUDA, 'extern "C" __global__ void min(float* out) {}', "rename it to min_kernel"),
         (Language.CUDA, "int main() { f<<<1, 2>>>(); }", "the `<<<...>>>` launch must go"),
+        (Language.CUDA, "#include <cstdio>\n", "<cstdio> can't be included: NVRTC has no host headers"),
+        (Language.CPP, "void f(float* out) { std::vector<float> p(3); }", "std::vector needs the heap"),
         (Language.CUDA, "", "no kernel was found that a plan can name"),
         (Language.CPP, "int f(int x) { return x; }", "no kernel was found that a plan can name"),
         (Language.CPP, "void f(long task, void* const* args) {}", "which entry of args is what couldn't be read from f"),

@@ -101,6 +101,36 @@ def test_every_distribution_is_finite_and_plain_maths_passes(distribution: str, 
             assert all(compare(expected[n], plain[n], tolerances[n]).passed for n in expected)
 
 
+def plain_loop(symbols: dict[str, Any], inputs: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Attention as a beginner writes it in float32: every sum runs term by term."""
+    out, lse = np.zeros((1, symbols["sq"], 1, symbols["d"]), np.float32), np.zeros((1, 1, symbols["sq"]), np.float32)
+    q, k, v = (inputs[name][0, :, 0] for name in "qkv")
+    scores = np.zeros((len(q), len(k)), np.float32)
+    for channel in range(symbols["d"]):
+        scores += np.outer(q[:, channel], k[:, channel])
+    scores *= np.float32(TASK.scalars(symbols)["scale"])
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    total = np.zeros(len(q), np.float32)
+    for key in range(len(k)):
+        total += weights[:, key]
+        out[0, :, 0] += np.outer(weights[:, key], v[key])
+    out[0, :, 0] /= total[:, None]
+    lse[0, 0] = scores.max(axis=1) + np.log(total)
+    return {"out": out, "lse": lse}
+
+
+@pytest.mark.parametrize("distribution", ["normal", "tiny"])
+@pytest.mark.parametrize("keys", [256, 512])
+def test_a_plain_loop_is_right(keys: int, distribution: str) -> None:
+    # with nearly equal weights the roundings of a running sum all fall to one side
+    symbols = {**BASE, "b": 1, "h": 1, "hkv": 1, "sq": 256, "sk": keys, "d": 64}
+    inputs = TASK.inputs(symbols, distribution, np.random.default_rng(5))
+    expected = TASK.reference(symbols, inputs)
+    tolerances = TASK.tolerances(symbols, inputs, expected)
+    got = plain_loop(symbols, inputs)
+    assert {name: compare(expected[name], got[name], tolerances[name]).message for name in expected} == {"out": "", "lse": ""}
+
+
 def test_inputs_depend_on_the_generator_alone() -> None:
     first, second, other = (TASK.inputs(BASE, "blended", np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert all(np.array_equal(first[n], second[n]) for n in first)

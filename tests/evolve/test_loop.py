@@ -149,7 +149,7 @@ def test_a_larger_budget_goes_on_and_is_remembered(tmp_path: Path) -> None:
     more = resume(first.folder, ["budget.candidates=30"], executor=shuffled())
     assert more.candidates == 30
     assert resume(first.folder, executor=shuffled()).candidates == 30
-    notes = [event.text for event in stored(first.folder) if isinstance(event, RunNoted)]
+    notes = [event.text for event in stored(first.folder) if isinstance(event, RunNoted) and event.facts]
     assert notes == ["configuration changed: budget.candidates: 24 -> 30"]
 
 
@@ -280,3 +280,16 @@ def test_no_right_seed_ends_the_run_with_a_note(tmp_path: Path) -> None:
     [note] = [event.text for event in stored(result.folder) if isinstance(event, RunNoted)]
     assert "no seed is right" in note
     assert "PLAN_ERROR" in note
+
+
+def test_seeds_that_only_the_harness_failed_are_planted_again(tmp_path: Path) -> None:
+    """A host without a compiler or a baseline must not end a run for good."""
+    first = run(config(), root=tmp_path, executor=ShuffledExecutor(Scripted(faults=range(2)), 1, 0))
+    assert (first.stopped_by, first.best, first.candidates) == (StopReason.FAULTS, None, 0)
+    again = resume(first.folder, executor=shuffled())
+    assert again.stopped_by is StopReason.CANDIDATES
+    assert again.candidates == 24
+    assert again.best is not None
+    seeds = [event.step for event in asked_of(stored(first.folder)) if event.step.origin is Origin.SEED]
+    assert [step.number for step in seeds] == [0, 1, 2, 3]
+    assert seeds[0].candidate_id == seeds[2].candidate_id

@@ -44,8 +44,8 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
     the end. Even orders scale q, take exp, and let matrix products choose their order of summation. Odd ones scale the scores by
-    float32(scale log2 e) and take exp2, as flash kernels do; they add up fp32 results key by key as a loop does, and divide
-    16-bit weights by their sum before rounding them. Orders above 1 sum the channels of q k^T in another order.
+    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 they add up every sum term by term as a loop does, and
+    divide 16-bit weights by their sum before rounding them. Orders above 1 sum the channels of q k^T in another order.
     """
     dtype = str(symbols["dtype"])
     with _threads(symbols):
@@ -90,6 +90,8 @@ def _attend(
     out = q.new_zeros((batch, rows, heads, dim))
     lse = q.new_full((batch, heads, rows), -torch.inf)
     head_map = kv_heads if kv_heads is not None else np.arange(heads) // (heads // k.shape[2])
+    one_by_one = textbook and weight_type is None
+    times = _term_by_term if one_by_one else torch.matmul
     block = max(1, _MOST_SCORES // (heads * k.shape[1]))
     for start in range(0, rows, block):
         stop = min(start + block, rows)
@@ -100,9 +102,10 @@ def _attend(
         keys = torch.arange(low, high, device=q.device)
         hidden = (keys < first[start:stop, None]) | (keys > last[start:stop, None])
         for entry in range(batch):
-            scores = q[entry, start:stop].transpose(0, 1) * (1.0 if textbook else scale)
-            scores = scores @ k[entry, low:high][:, head_map].permute(1, 2, 0)
-            weights, total, peak = _weights(scores.mul_(scale * _LOG2_E) if textbook else scores, hidden, textbook)
+            queries = q[entry, start:stop].transpose(0, 1) * (1.0 if textbook else scale)
+            scores = times(queries, k[entry, low:high][:, head_map].permute(1, 2, 0))
+            weights, peak = _weights(scores.mul_(scale * _LOG2_E) if textbook else scores, hidden, textbook)
+            total = _running_sum(weights) if one_by_one else weights.sum(dim=-1, keepdim=True)
             lse[entry, :, start:stop] = ((peak + total.log2()) / _LOG2_E if textbook else peak + total.log())[..., 0]
             total = total.clamp_min(torch.finfo(q.dtype).tiny)
             if weight_type is not None:
@@ -110,32 +113,37 @@ def _attend(
                     weights, total = weights / total, torch.ones_like(total)
                 weights = weights.to(weight_type).to(q.dtype)
             values = v[entry, low:high][:, head_map].transpose(0, 1)
-            result = _key_by_key(weights, values) if textbook and weight_type is None else weights @ values
-            out[entry, start:stop] = (result / total).transpose(0, 1)
+            out[entry, start:stop] = (times(weights, values) / total).transpose(0, 1)
     return out, lse
 
 
-def _weights(scores: torch.Tensor, hidden: torch.Tensor, base_2: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """exp(score - peak), or exp2, its sum over keys and the peak; all zero weights with peak 0 where a row sees no key."""
+def _weights(scores: torch.Tensor, hidden: torch.Tensor, base_2: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """exp(score - peak), or exp2, and the peak; all zero weights with peak 0 where a row sees no key."""
     scores.masked_fill_(hidden, -torch.inf)
     peak = scores.amax(dim=-1, keepdim=True)
     peak = torch.where(torch.isfinite(peak), peak, torch.zeros_like(peak))
     weights = scores.sub_(peak).exp2_() if base_2 else scores.sub_(peak).exp_()
-    return weights, weights.sum(dim=-1, keepdim=True), peak
+    return weights, peak
 
 
-def _key_by_key(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """weights @ values with one product added at a time; in numpy, because thousands of small torch calls wait for threads.
+def _running_sum(weights: torch.Tensor) -> torch.Tensor:
+    """The sum over the last axis, kept, with one weight added at a time: nearly equal weights then err all to one side."""
+    left = weights.cpu().numpy()
+    return torch.from_numpy(left.cumsum(axis=-1, dtype=left.dtype)[..., -1:].copy()).to(weights.device)
 
-    Beyond about a second of work several keys are added at a time, which rounds less.
+
+def _term_by_term(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """left @ right with one product added at a time; in numpy, because thousands of small torch calls wait for threads.
+
+    Beyond about a second of work several terms are added at a time, which rounds less.
     """
-    left, right = weights.cpu().numpy(), np.ascontiguousarray(values.cpu().numpy())
-    heads, rows, keys = left.shape
-    step = max(1, heads * rows * keys * right.shape[2] >> 30)
-    result = np.zeros((heads, rows, right.shape[2]), dtype=left.dtype)
-    for key in range(0, keys, step):
+    one, other = left.cpu().numpy(), np.ascontiguousarray(right.cpu().numpy())
+    heads, rows, terms = one.shape
+    step = max(1, heads * rows * terms * other.shape[2] >> 30)
+    result = np.zeros((heads, rows, other.shape[2]), dtype=one.dtype)
+    for term in range(0, terms, step):
         if step == 1:
-            result += left[:, :, key, None] * right[:, None, key]
+            result += one[:, :, term, None] * other[:, None, term]
         else:
-            result += left[:, :, key : key + step] @ right[:, key : key + step]
-    return torch.from_numpy(result).to(weights.device)
+            result += one[:, :, term : term + step] @ other[:, term : term + step]
+    return torch.from_numpy(result).to(left.device)

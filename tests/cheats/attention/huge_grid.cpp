@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [[launch]]
 kernel = "attention"
 grid   = ["sq * 4611686018427387904", "h", "b"]

@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [[launch]]
 kernel = "attention"
 grid   = ["sq * 1099511627776", "h", "b"]

@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [workspace.memory]
 shape = ["16"]
 dtype = "int32"

@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [workspace.flag]
 shape = ["1"]
 dtype = "int32"

@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [[launch]]
 kernel = "attention"
 grid   = ["sq", "h", "b"]

@@ -153,7 +153,10 @@ def test_a_final_that_refutes_gives_9(ask, finished: Path, monkeypatch: pytest.M
 def test_the_covering_set_is_the_smallest_that_a_candidate_claims() -> None:
     task = load_task("attention_forward")
     assert measure.covering_set(candidate_of(SEED.read_text(), Language.CPP), task) == "cpu_quick"
-    assert measure.covering_set(candidate_of("no plan", Language.CPP), task) == task.sets()[0]
+    assert measure.covering_set(candidate_of("no plan", Language.CPP), task) == "cpu_quick"
+    anywhere = SEED.read_text().replace("domain =", "# domain =")
+    assert measure.covering_set(candidate_of(anywhere, Language.CPP), task) == "cpu_quick"
+    assert measure.sets_for(task, Language.CUDA)[0] == "quick3"
 
 
 @pytest.mark.slow

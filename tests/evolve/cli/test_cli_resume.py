@@ -17,6 +17,15 @@ def test_resuming_a_finished_run_changes_nothing_and_says_the_same(ask, finished
     assert first.document["best"] == again.document["best"]
     assert first.document["stopped_by"] == "candidates"
     assert essence(stored(finished)) == before
+    assert "all candidates are spent (12); a larger budget goes on from here" in first.err
+    assert "--set budget.candidates=24" in first.err
+
+
+def test_a_run_out_of_time_asks_for_hours(ask, finished: Path) -> None:
+    ran = ask("resume", "sim", "--set", "budget.candidates=20", "--set", "budget.hours=1e-9")
+    assert "all hours are spent" in ran.err
+    assert "--set budget.hours=0.01" in ran.err
+    assert "budget.candidates=" not in ran.err
 
 
 def test_a_larger_budget_goes_on_where_the_run_ended(ask, finished: Path) -> None:

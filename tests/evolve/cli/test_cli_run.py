@@ -29,6 +29,12 @@ def test_run_prints_the_result_on_stdout_and_progress_on_stderr(ask) -> None:
     assert "\r" not in ran.err
 
 
+def test_a_noise_floor_that_hides_gains_is_said(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "noise floor was" not in ask("run", "sim.toml", "-q").out
+    monkeypatch.setattr("evolve.cli.summary.NOISY_PCT", 0.0)
+    assert "only a gain above it makes a new best" in ask("resume", "sim", "-q").out
+
+
 def test_quiet_says_nothing_but_advice(ask) -> None:
     ran = ask("run", "sim.toml", "-q")
     assert "step" not in ran.err
@@ -178,3 +184,9 @@ def test_a_known_error_shows_its_traceback_only_when_asked(ask, monkeypatch: pyt
     ran = ask("run", "nosuch.toml")
     assert ran.code == 3
     assert "Traceback" in ran.err
+
+
+def test_a_ray_address_is_an_override(ask) -> None:
+    shown = ask("run", "sim.toml", "--ray-address", "auto", "--dry-run", "--json")
+    assert shown.code == 0
+    assert "ray" in shown.document["executor"]

@@ -96,7 +96,14 @@ def test_task_list_shows_tasks_sets_seeds_and_baselines(ask) -> None:
     assert "attention_forward: Dense attention" in ask("task", "list").out
     assert "cpu_quick" in ask("task", "list", "--json").document["tasks"][0]["sets"]
     out = ask("task", "list", "attention_forward").out
-    for expected in ("cpu_blocked, cpu_plain", "torch_cpu", "hopper_182        182"):
+    for expected in (
+        "cpu_blocked, cpu_plain",
+        "torch_cpu",
+        "hopper_182        182",
+        "(b, sk, hkv, d)",
+        "query heads",
+        "\nA row that sees no key",
+    ):
         assert expected in out
     assert ask("task", "list", "attention_forward", "--json").document["sets"]["cpu_quick"] == 4
     assert ask("task", "list", "nosuch").code == 3

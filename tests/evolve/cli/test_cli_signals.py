@@ -41,6 +41,7 @@ def running(folder: Path, delay_s: float) -> Iterator[subprocess.Popen[str]]:
     ) as process:
         try:
             assert process.stderr is not None
+            assert "started" in process.stderr.readline()
             assert "step 0 OK" in process.stderr.readline()
             yield process
         finally:

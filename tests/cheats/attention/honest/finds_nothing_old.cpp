@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [workspace.mark]
 shape = ["b", "h", "sq"]
 dtype = "int32"

@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [knobs]
 LANES = { value = 2, choices = [2, 4], when = [["sk >= 64", 4]] }
 

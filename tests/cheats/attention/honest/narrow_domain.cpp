@@ -1,5 +1,5 @@
 /* plan
-domain = "causal == 0 and window == 0 and h == hkv"
+domain = "dtype == 'fp32' and d <= 256 and causal == 0 and window == 0 and h == hkv"
 [[launch]]
 kernel = "attention"
 grid   = ["sq", "h", "b"]

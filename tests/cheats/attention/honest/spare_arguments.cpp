@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [workspace.spare]
 shape = ["max(1, window)"]
 dtype = "float32"

@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [knobs]
 PARTS = { value = 3, choices = [1, 2, 3, 4] }
 

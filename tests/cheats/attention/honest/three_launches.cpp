@@ -1,4 +1,6 @@
 /* plan
+domain = "dtype == 'fp32' and d <= 256"
+
 [workspace.scores]
 shape = ["b", "h", "sq", "sk"]
 dtype = "float32"
