@@ -93,12 +93,11 @@ def test_kill_of_ray_loses_nothing(tmp_path: Path, driver: subprocess.Popen[str]
     [raylet] = named(below, "raylet/raylet")
     raylet.kill()
     wait_for(lambda: not any(map(alive, workers)))
-    with contextlib.suppress(ProcessLookupError):
-        driver.kill()
-    driver.wait()
+    assert driver.wait(timeout=60) == 1, "it would wait for ever for workers that nobody can start"
     finish(tmp_path / "sim", tmp_path)
 
 
+@pytest.mark.slow
 def test_sigterm_drains_and_saves(tmp_path: Path, driver: subprocess.Popen[str]) -> None:
     wait_for(lambda: evaluated(tmp_path / "sim") >= 4)
     os.kill(driver.pid, signal.SIGTERM)

@@ -247,9 +247,9 @@ def no_descendants() -> Iterator[None]:
     "looks",
     [
         pytest.param(lambda line: line[0].endswith("cc1plus"), id="compiler"),
-        pytest.param(lambda line: line[0].endswith("g++") or "g++-" in line[0], id="compiler driver"),
+        pytest.param(lambda line: line[0].endswith("g++") or "g++-" in line[0], id="compiler driver", marks=pytest.mark.slow),
         pytest.param(lambda line: line[0].endswith("/artefact") and len(line) > 2, id="candidate"),
-        pytest.param(lambda line: "evaluator.cpu.baseline_child" in line, id="baseline"),
+        pytest.param(lambda line: "evaluator.cpu.baseline_child" in line, id="baseline", marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_child_is_repeated_and_blames_nobody(tmp_path: Path, looks) -> None:
