@@ -25,24 +25,37 @@ from tests.faults.timed import timed_config
 RAY = {"executor": {"kind": "ray"}}
 
 
+def in_new_process(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, in which no Ray has been started yet."""
+    program = "from evolve.cli.app import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"), [("RAY_TMPDIR", "/proc/nowhere", "No such file"), ("RAY_TMPDIR", "/tmp/" + "l" * 100, "107 bytes")]
 )
-def test_a_ray_that_can_not_be_started_gives_4_and_advice_and_no_run(ask, tmp_path: Path, monkeypatch, name, value, says) -> None:
-    monkeypatch.setenv(name, value)
-    ran = ask("run", "sim.toml", "-q", "--set", "executor.kind=ray")
-    assert (ran.code, ran.out) == (4, "")
-    assert says in ran.err
-    assert 'kind = "inline" does without Ray' in ran.err
-    assert "Traceback" not in ran.err
+def test_a_ray_that_can_not_be_started_gives_4_and_advice_and_no_run(ask, tmp_path: Path, name, value, says) -> None:
+    ran = in_new_process(tmp_path, "run", "sim.toml", "-q", "--set", "executor.kind=ray", **{name: value})
+    assert (ran.returncode, ran.stdout) == (4, "")
+    assert says in ran.stderr
+    assert 'kind = "inline" does without Ray' in ran.stderr
+    assert "Traceback" not in ran.stderr
     assert not (tmp_path / "runs" / "sim" / "run.db").exists()
 
 
-def test_a_cluster_that_nobody_answers_for_gives_4_at_once(ask) -> None:
-    ran = ask("run", "sim.toml", "-q", "--set", "executor.kind=ray", "--set", "executor.ray_address=127.0.0.1:1")
-    assert (ran.code, ran.out) == (4, "")
-    assert "can't be reached at 127.0.0.1:1" in ran.err
-    assert "ray start --head" in ran.err
+def test_a_cluster_that_nobody_answers_for_gives_4_at_once(ask, tmp_path: Path) -> None:
+    ran = in_new_process(tmp_path, "run", "sim.toml", "-q", "--ray-address", "127.0.0.1:1")
+    assert (ran.returncode, ran.stdout) == (4, "")
+    assert "can't be reached at 127.0.0.1:1" in ran.stderr
+    assert "ray start --head" in ran.stderr
 
 
 @pytest.mark.slow
