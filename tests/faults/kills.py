@@ -162,6 +162,7 @@ def main(folder: Path, kind: str, kills: int, seed: int) -> None:
         total += killing.kills
         drivers += killing.drivers
         runs += 1
+        print(f"{runs} runs, {drivers} drivers, {dict(total)}", file=sys.stderr, flush=True)
     print(json.dumps({"kind": kind, "kills": total, "runs": runs, "drivers": drivers, "faults": faults}))
 
 
