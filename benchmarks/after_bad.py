@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 BAD = ROOT / "tests" / "cheats" / "attention"
 DEFAULT = (
     "endless_loop", "trap", "write_past_end", "write_input", "all_zeros", "half_the_rows", "wrong_scale", "constructor",
-    "hidden_system_call", "hidden_clock", "spins_after_done", "template_bomb", "static_gigabyte", "huge_frame",
+    "hidden_system_call", "hidden_clock", "template_bomb", "static_gigabyte", "huge_frame",
 )  # fmt: skip
 
 
