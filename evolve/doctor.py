@@ -103,7 +103,7 @@ def _cores() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    for name, needed in (("torch", True), ("ray", True), ("cuda-bindings", False), ("nvidia-cuda-nvrtc", False)):
+    for name, needed in (("torch", True), ("ray", True), ("nvidia-cuda-nvrtc", False)):
         try:
             yield Finding(name=name, state=State.OK, detail=importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
@@ -131,7 +131,7 @@ def _nvrtc() -> Iterator[Finding]:
         yield Finding(name="nvrtc", state=State.OK, detail="compiles for sm_90a here, no GPU needed")
     else:
         yield Finding(
-            name="nvrtc", state=State.LIMITED, detail=made.message, next_step="pip install nvidia-cuda-nvrtc cuda-bindings"
+            name="nvrtc", state=State.LIMITED, detail=made.message, next_step="pip install nvidia-cuda-nvrtc"
         )
 
 

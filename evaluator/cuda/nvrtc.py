@@ -55,13 +55,13 @@ def compile_options(resolved: Resolved, arch: str) -> list[str]:
 
 def _compile(source: str, options: Sequence[str], toolkit: Toolkit, limits: Limits) -> Made | Fault:
     includes = [f"-I{folder}" for folder in toolkit.includes]
-    request = {"library": str(toolkit.library), "source": source, "name": SOURCE_NAME, "options": [*options, *includes]}
+    request = {"library": str(toolkit.nvrtc), "source": source, "name": SOURCE_NAME, "options": [*options, *includes]}
     python = os.path.realpath(sys._base_executable)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(prefix="askevolve-nvrtc-") as name:
         folder = Path(name)
         done = run_sandboxed(
             [python, "-I", "-S", compile_child.__file__],
-            readable=(Path(python), Path(compile_child.__file__), *_python_files(), toolkit.library.parent, *toolkit.includes),
+            readable=(Path(python), Path(compile_child.__file__), *_python_files(), toolkit.nvrtc.parent, *toolkit.includes),
             writable=folder,
             limits=limits,
             stdin=json.dumps(request).encode(),

@@ -15,7 +15,7 @@ INSTALL = f"pip install {' '.join(PACKAGES)}"
 class Toolkit:
     """NVRTC's library, the folders of headers, NVRTC's version, and a digest of every file the three packages installed."""
 
-    library: Path
+    nvrtc: Path
     includes: tuple[Path, ...]
     version: str
     digest: str
@@ -36,7 +36,7 @@ def find_toolkit() -> Toolkit | None:
         return None
     records = "".join(package.read_text("RECORD") or package.version for package in packages)
     return Toolkit(
-        library=library,
+        nvrtc=library,
         includes=(headers.parent, templates.parent.parent.parent),
         version=nvrtc.version,
         digest=hashlib.sha256(records.encode()).hexdigest(),
