@@ -130,9 +130,7 @@ def _nvrtc() -> Iterator[Finding]:
     if isinstance(made, Build):
         yield Finding(name="nvrtc", state=State.OK, detail="compiles for sm_90a here, no GPU needed")
     else:
-        yield Finding(
-            name="nvrtc", state=State.LIMITED, detail=made.message, next_step="pip install nvidia-cuda-nvrtc"
-        )
+        yield Finding(name="nvrtc", state=State.LIMITED, detail=made.message, next_step="pip install nvidia-cuda-nvrtc")
 
 
 def _gpu() -> Iterator[Finding]:
