@@ -10,24 +10,22 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.backend import Array
+from evaluator.dtypes import NAMES, element_type
 from evaluator.plan.resolved import Buffer, Resolved
 
 PAGE_BYTES = mmap.PAGESIZE
 LINE_BYTES = 64
 CANARY_BYTES = 64
 INPUT_SURROUND = 0xFF  # reads as NaN in every floating-point type
-NUMPY_TYPES: Mapping[str, type[np.generic]] = {
-    "bf16": np.uint16,
-    "fp16": np.float16,
-    "fp32": np.float32,
-    "float32": np.float32,
-    "int32": np.int32,
-}
+NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {name: element_type(name).storage for name in NAMES} | {"int32": np.dtype(np.int32)}
+"""How a buffer's elements lie in memory: those of tensors, and int32, which workspaces may have too."""
+
 POISONS: Mapping[str, tuple[int, int, int]] = {
     "bf16": (0x7FC5, 0x715E, 0x3D18),
     "fp16": (0x7E5A, 0x7B53, 0x28C0),
@@ -48,7 +46,7 @@ def elements(buffer: Buffer) -> int:
 
 def size_bytes(buffer: Buffer) -> int:
     """Bytes of a buffer's elements."""
-    return elements(buffer) * np.dtype(NUMPY_TYPES[buffer.dtype]).itemsize
+    return elements(buffer) * NUMPY_TYPES[buffer.dtype].itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +149,7 @@ class Memory:
                 words[:] = 0
             else:
                 pattern = POISONS[block.buffer.dtype][poison]
-                unsigned = {2: np.uint16, 4: np.uint32}[np.dtype(NUMPY_TYPES[block.buffer.dtype]).itemsize]
+                unsigned = {2: np.uint16, 4: np.uint32}[NUMPY_TYPES[block.buffer.dtype].itemsize]
                 words.view(unsigned)[:] = pattern
 
     def outputs(self, slot: int) -> dict[str, Array]:
