@@ -12,8 +12,9 @@ from population.candidate import Language, Origin
 class RunInfo:
     """One run at a glance.
 
-    ``events`` is the last sequence number. ``evaluated``, ``folded`` and ``accepted`` count steps. ``spent_s`` is the wall time
-    of all its drivers. ``stopped_by`` is None while it goes on or after a crash; ``live`` says whether a driver holds it now.
+    ``events`` is the last sequence number. ``evaluated``, ``folded`` and ``accepted`` count steps, the last without seeds.
+    ``spent_s`` is the wall time of all its drivers. ``stopped_by`` is None while it goes on or after a crash; ``live`` says
+    whether a driver holds it now.
     """
 
     name: str

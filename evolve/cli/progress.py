@@ -3,11 +3,11 @@
 import os
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from evolve.cli.output import say, visible
-from mutators.question import Question
 from population.candidate import short_id
 from results.events import Event, FinalMeasured, RunNoted, StepAsked, StepEvaluated, StepFolded
 from results.outcome_text import fitness_line
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 
+SEED = "seed"
+"""Stands for the question where a step planted a seed."""
+
 REFRESH_HZ = 2.0
 """How often the live line is drawn: rarely, since timing shares the machine."""
 
@@ -24,16 +27,19 @@ REFRESH_HZ = 2.0
 class Progress:
     """An observer that says what happens; it can't change the search. As a context manager it keeps the live line.
 
-    ``total`` is the budget of candidates; ``evaluated`` and ``best_id`` say where a resumed run stands.
+    ``total`` is the budget of candidates; ``evaluated``, ``best_id`` and ``waiting`` (number and question of
+    each step asked but not evaluated) say where a resumed run stands.
     """
 
-    def __init__(self, total: int, evaluated: int = 0, best_id: str | None = None) -> None:
+    def __init__(
+        self, total: int, evaluated: int = 0, best_id: str | None = None, waiting: Mapping[int, str] | None = None
+    ) -> None:
         self._total = total
         self._evaluated = evaluated
         self._best_id = best_id
         self._best = ""
         self._figures: dict[str, str] = {}
-        self._open: dict[int, Question | None] = {}
+        self._open: dict[int, str] = dict(waiting or {})
         self._started_s = time.monotonic()
         self._live: Status | None = None
 
@@ -56,13 +62,13 @@ class Progress:
         match event:
             case StepAsked(step=step, question=question, candidate=candidate):
                 if candidate is not None:
-                    self._open[step.number] = question
+                    self._open[step.number] = question.entry_id if question else SEED
             case StepEvaluated(step_number=number, outcome=outcome):
                 self._evaluated += 1
                 fitness = outcome.fitness
                 figure = ratio(fitness.geomean, fitness.low, fitness.high) if fitness else one_line(outcome.message, 90)
                 self._figures[outcome.candidate_id] = figure
-                self._line(f"step {number} {outcome.verdict} {figure} ({_asked(self._open.pop(number, None))})")
+                self._line(f"step {number} {outcome.verdict} {figure} ({self._open.pop(number, SEED)})")
             case StepFolded(best_id=best_id):
                 if best_id is not None and best_id != self._best_id:
                     self._best_id, self._best = best_id, self._figures.get(best_id, "")
@@ -84,10 +90,6 @@ class Progress:
         from rich.text import Text
 
         best = f"; best {self._best}" if self._best else ""
-        doing = ", ".join(f"{number} ({_asked(question)})" for number, question in list(self._open.items())[:3])
+        doing = ", ".join(f"{number} ({question})" for number, question in list(self._open.items())[:3])
         line = f"{self._evaluated}/{self._total} evaluated{best}; under way: {doing or 'the next question'}"
         self._live.update(Text(visible(line), no_wrap=True, overflow="ellipsis"))
-
-
-def _asked(question: Question | None) -> str:
-    return question.entry_id if question else "seed"

@@ -90,8 +90,9 @@ def resume(
     with opened(run) as reader:
         stored, _ = api.stored_config([recorded.event for recorded in reader.events()])
         info = reader.info()
+        waiting = {step.number: step.entry_id or "seed" for step in reader.steps() if step.candidate_id and not step.verdict}
     total = validated(overridden(stored.mapping(), overrides), "configuration").budget.candidates
-    with _observing(quiet, total, info.evaluated, info.best_id) as observers:
+    with _observing(quiet, total, evaluated=info.evaluated, best_id=info.best_id, waiting=waiting) as observers:
         result = api.resume(find_run(run), overrides, observers=observers)
     _report(result, as_json, until_idle)
 
@@ -134,14 +135,14 @@ def _with_free_name(config: Any) -> Any:
 
 
 @contextmanager
-def _observing(quiet: bool, total: int, evaluated: int = 0, best_id: str | None = None) -> Iterator[list[Callable[[Any], None]]]:
-    """The observers of a search: progress on stderr, or none where it is to be quiet."""
+def _observing(quiet: bool, total: int, **standing: Any) -> Iterator[list[Callable[[Any], None]]]:
+    """The observers of a search: progress on stderr, or none where it is to be quiet; ``standing`` as Progress takes it."""
     if quiet:
         yield []
         return
     from evolve.cli.progress import Progress
 
-    with Progress(total, evaluated, best_id) as progress:
+    with Progress(total, **standing) as progress:
         yield [progress]
 
 

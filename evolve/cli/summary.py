@@ -33,13 +33,13 @@ def summary_lines(reader: Reader, result: RunResult) -> list[str]:
             f"No candidate is right in every scenario; askevolve status {shlex.quote(str(info.folder))} says where steps ended.",
         ]
     else:
-        final = reader.final(result.best.id)
+        measured, final = reader.outcome(result.best.id), reader.final(result.best.id)
         lines += [
             "",
             *(["Its final:", *outcome_lines(final)] if final else ["No final has verified it yet."]),
             "",
-            *_verdict(result.best),
-            *_noise(reader.outcome(result.best.id)),
+            *_verdict(result.best, measured is not None and measured.device.kind == "simulated"),
+            *_noise(measured),
         ]
     questions = reader.questions()
     return [*lines, "", "What each question gave:", *question_rows(questions, "question")] if questions else lines
@@ -96,7 +96,7 @@ def _noise(outcome: Outcome | None) -> list[str]:
     return [f"The noise floor was {floor:.0f} %: only a gain above it makes a new best. A quieter host would see smaller ones."]
 
 
-def _verdict(best: Best) -> list[str]:
+def _verdict(best: Best, simulated: bool) -> list[str]:
     """The two figures that a run is about, and whether they are verified."""
     over, better = best.over_baseline, best.over_better_seed
     lines = []
@@ -105,4 +105,6 @@ def _verdict(best: Best) -> list[str]:
     elif better is not None:
         lines.append(f"best over the better seed ({short_id(better.name)}): {ratio(better.ratio, better.low, better.high)}")
     word = "verified" if best.verified else "not verified"
+    if simulated:
+        word += ", simulated"
     return [*lines, f"best over the baseline {over.name}: {ratio(over.ratio, over.low, over.high)} ({word})"]

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from evolve.cli.progress import Progress
+from results.events import StepEvaluated
 from results.folder import DATABASE, STOP
 from results.schema import VERSION
 from results.store import Store
@@ -129,3 +131,10 @@ def test_stop_asks_only_a_run_that_somebody_drives(ask, finished: Path) -> None:
     assert (finished / STOP).exists()
     assert "askevolve resume runs/sim" in ran.err
     assert ask("stop", "nosuch").code == 6
+
+
+def test_a_step_that_was_open_when_the_driver_died_keeps_its_question(capsys: pytest.CaptureFixture[str], finished: Path) -> None:
+    last = next(event for event in reversed(stored(finished)) if isinstance(event, StepEvaluated))
+    with Progress(10, evaluated=2, waiting={last.step_number: "ahead-of-need"}) as progress:
+        progress(last)
+    assert "(ahead-of-need)" in capsys.readouterr().err
