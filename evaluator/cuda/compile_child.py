@@ -27,6 +27,10 @@ def text_of(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
 def main() -> None:
     """Compile, and write the result files."""
     request = json.load(sys.stdin)
+    for builtins in sorted(Path(request["library"]).parent.glob("libnvrtc-builtins.so*")):
+        ctypes.CDLL(
+            str(builtins), ctypes.RTLD_GLOBAL
+        )  # NVRTC opens it by its bare name, which finds nothing in an empty environment
     library = ctypes.CDLL(request["library"])
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
     source = request["source"].encode("utf-8", "surrogatepass")

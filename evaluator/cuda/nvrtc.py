@@ -45,7 +45,7 @@ def compile_cuda(source: str, resolved: Resolved, arch: str, cache: BuildCache, 
 
 def compile_options(resolved: Resolved, arch: str) -> list[str]:
     """NVRTC's options but for the include folders, which depend on the machine."""
-    options = [f"-arch={arch}", "-std=c++17", "--ptxas-options=-v"]
+    options = [f"-arch={arch}", "-std=c++17", "-default-device", "--ptxas-options=-v"]  # lambdas need no __device__ of their own
     if resolved.fast_math:
         options.append("--use_fast_math")
     if resolved.maxrregcount is not None:
