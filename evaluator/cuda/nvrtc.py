@@ -22,8 +22,6 @@ COMPILE_LIMITS = Limits(cpu_s=60, wall_s=90.0, memory_bytes=4 << 30, file_bytes=
 OUT_OF_MEMORY_CODE = 1  # NVRTC_ERROR_OUT_OF_MEMORY
 HINTS = (
     ("cannot open source file", "NVRTC has no host headers; use built-in types, CUDA's own headers, <cuda/std/...> or raw PTX"),
-    ("namespace scope variable without memory space", "make it constexpr, or write __constant__ before it"),
-    ("function without execution space", "write __device__ before it"),
 )
 
 
