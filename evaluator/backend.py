@@ -7,7 +7,7 @@ sides. ``tests/contracts/backend.py`` holds the contract test that every impleme
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from evaluator.task_card import Scenario
 from population.candidate import Language
 
 Array = NDArray[np.generic]
-"""A host array; bf16 is carried as its uint16 bit pattern."""
+"""A host array, or a device array (cupy) with the same dtypes where a backend's ``array_module`` is cupy; bf16 is carried as its
+uint16 bit pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +81,14 @@ class Side(Protocol):
 
 
 class Backend(Protocol):
-    """Builds and runs candidates of one language on one device."""
+    """Builds and runs candidates of one language on one device.
+
+    ``array_module`` (numpy or cupy) makes the arrays that its sides take in ``fill`` and give in ``read``.
+    """
 
     device: Device
     language: Language
+    array_module: Any
 
     def facts(self) -> Mapping[str, int]:
         """Device facts that plan expressions may use: ``sm_count``, ``shared_limit``."""

@@ -9,7 +9,7 @@ from evaluator.backend import Program
 from evaluator.cascade import by_cost, open_findings, score, time_primary
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
-from evaluator.outcome import Fault, Fitness, Outcome, Verdict
+from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
 from evaluator.pool import Pool, random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
@@ -18,11 +18,14 @@ from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
+BEST_OF_ALL = "best of all"
+"""The opponent that is, scenario by scenario, the baseline against which the candidate does worst."""
 
 
 def final(session: Session, request: Request) -> Outcome:
     """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
-    fresh = replace(session, pool=Pool(session.task, session.settings.pool_bytes, session.entropy(FRESH_SECRET_BYTES)))
+    secret = session.entropy(FRESH_SECRET_BYTES)
+    fresh = replace(session, pool=Pool(session.task, session.settings.pool_bytes, secret, session.backend.array_module))
     findings = Findings(session=fresh, request=request, started_s=fresh.clock())
     prepared = prepare(fresh, request.candidate, fresh.card)
     if isinstance(prepared, Fault):
@@ -43,14 +46,24 @@ def final(session: Session, request: Request) -> Outcome:
 
 
 def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Every claimed scenario and every hidden one that the candidate claims, under all distributions."""
+    """Every claimed scenario and every hidden one that the candidate claims, under all distributions where answers are cheap."""
+    session, limit = findings.session, findings.session.settings.full_check_flop
     hidden = _hidden(findings, rng)
     if isinstance(hidden, Fault):
         return hidden
+    dear = 0
     for program in (*programs, *hidden):
-        fault = examine(findings, rng, program, findings.session.task.distributions)
+        names: Sequence[str] = session.task.distributions
+        if limit is not None and session.work_flop(program.scenario) > limit:
+            names, dear = session.some_distributions(rng), dear + 1
+        fault = examine(findings, rng, program, names)
         if fault is not None:
             return fault
+    if dear:
+        findings.note(
+            f"{dear} of {len(programs) + len(hidden)} scenarios need more than {limit:.3g} FLOP and were checked under "
+            f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
+        )
     return None
 
 
@@ -72,19 +85,41 @@ def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...]
 
 
 def _versus(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> tuple[Fitness, ...]:
-    """Scores against the other baselines and against each rival over the scenarios that both claim."""
+    """Scores against the other baselines, each over the scenarios that it computes, against the best of all baselines, and
+    against each rival over the scenarios that both claim.
+    """
     session = findings.session
-    opponents: list[tuple[Opponent, Sequence[Program]]] = [
-        (baseline_opponent(session, baseline), programs) for baseline in session.baselines[1:]
-    ]
+    peers: list[tuple[Opponent, Sequence[Program]]] = []
+    for baseline in session.baselines[1:]:
+        computed = [program for program in programs if baseline.supports(program.scenario.symbols)]
+        if computed:
+            peers.append((baseline_opponent(session, baseline), computed))
+    scores = [_race_all(findings, rng, computed, peer) for peer, computed in peers]
+    scores.append(_best_of_all(findings, programs))
+    opponents: list[tuple[Opponent, Sequence[Program]]] = []
     for rival in findings.request.rivals:
         prepared = _prepared_rival(findings, rival)
         if prepared is not None:
             claimed = {program.scenario.name for program in prepared.programs}
             shared = [program for program in programs if program.scenario.name in claimed]
             opponents.append((rival_opponent(session, prepared), shared))
-    scores = (_race_all(findings, rng, shared, opponent) for opponent, shared in opponents)
+    scores += [_race_all(findings, rng, shared, opponent) for opponent, shared in opponents]
     return tuple(found for found in scores if found is not None)
+
+
+def _best_of_all(findings: Findings, programs: Sequence[Program]) -> Fitness | None:
+    """The score against the best of all baselines in each scenario, as far as they were raced there; None with one baseline."""
+    names = {baseline.name for baseline in findings.session.baselines}
+    raced = [timing for timing in findings.timings if timing.opponent in names]
+    if len({timing.opponent for timing in raced}) < 2:
+        return None
+    hardest: dict[str, Timing] = {}
+    for timing in raced:
+        other = hardest.get(timing.scenario)
+        if other is None or timing.ratio < other.ratio:
+            hardest[timing.scenario] = timing
+    best = [replace(timing, opponent=BEST_OF_ALL) for timing in hardest.values()]
+    return fitness([program.scenario.name for program in programs], findings.checks, best, BEST_OF_ALL)
 
 
 def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:

@@ -4,6 +4,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from evaluator.backend import Build, Program, Side
 from evaluator.cache import BuildCache
@@ -41,6 +44,7 @@ class CpuBackend:
         if not 1 <= threads <= MOST_THREADS:
             raise ValueError(f"{threads} threads: the CPU backend runs 1 to {MOST_THREADS}")
         self.language = Language.CPP
+        self.array_module: Any = np
         self._cache = BuildCache(cache_folder.resolve())
         self._cores = tuple(choose_cores(threads) if cores is None else cores)
         self._clock_ns = clock_ns

@@ -6,6 +6,7 @@ It runs the tiny task (y = 2 x, total = row sums of x) of tests/evaluator/tiny_t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -106,6 +107,7 @@ class FakeBackend:
     clock: FakeClock = field(default_factory=FakeClock)
     device: Device = DEVICE
     language: Language = Language.CPP
+    array_module: Any = np
     sides: list[FakeSide] = field(default_factory=list)
     windows: list[tuple[FakeSide, tuple[int, ...]]] = field(default_factory=list)
     fills: list[tuple[FakeSide, bytes, int]] = field(default_factory=list)
