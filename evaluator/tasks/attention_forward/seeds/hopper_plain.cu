@@ -17,10 +17,10 @@ RING = "min(STAGES, (shared_limit - 2048 - 2 * BLOCK_M * d) // (4 * BLOCK_N * d)
 [compile]
 fast_math = true
 
-[tensor_maps]
-q_map = { tensor = "q", split = { d = 64 }, box = { sq = "BLOCK_M", d0 = 64, d1 = "d / 64" }, swizzle = "128B", l2_promotion = 256 }
-k_map = { tensor = "k", split = { d = 64 }, box = { sk = "BLOCK_N", d0 = 64, d1 = "d / 64" }, swizzle = "128B", l2_promotion = 256 }
-v_map = { tensor = "v", split = { d = 64 }, box = { sk = "BLOCK_N", d0 = 64, d1 = "d / 64" }, swizzle = "128B", l2_promotion = 256 }
+[tensor_maps]  # a box is 64 columns wide, as wide as the swizzle; one load brings all d / 64 of them
+q_map = { tensor = "q", split = { d = 64 }, box = { d0 = 64, sq = "BLOCK_M", d1 = "d / 64" }, swizzle = "128B", l2_promotion = 256 }
+k_map = { tensor = "k", split = { d = 64 }, box = { d0 = 64, sk = "BLOCK_N", d1 = "d / 64" }, swizzle = "128B", l2_promotion = 256 }
+v_map = { tensor = "v", split = { d = 64 }, box = { d0 = 64, sk = "BLOCK_N", d1 = "d / 64" }, swizzle = "128B", l2_promotion = 256 }
 
 [[launch]]
 kernel = "attention_forward"
@@ -51,7 +51,7 @@ args = ["q_map", "k_map", "v_map", "out", "lse", "scale", "sq", "sk", "h", "hkv"
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// Constants are enumerators, and functions where they aren't integers.
+// Enumerators, because a constexpr out here would become a variable of the device, which outlives a launch.
 enum : int {
     consumers = 2 * BLOCK_M,  // threads; the producer's warpgroup comes after them
     consumer_warps = consumers / 32,
@@ -73,7 +73,7 @@ struct alignas(64) TensorMap { char bytes[128]; };
 // ---- Barriers and loads -------------------------------------------------------------------------------------------------------
 // An mbarrier counts arrivals, and bytes that TMA still has to write. When both are complete it enters its next phase. Waiting
 // names the parity of the phase that has to be over: 0 for the first, then 1, 0, ... A fresh barrier counts as past a phase of
-// parity 1.
+// parity 1. A warp's lane 0 may arrive for all its lanes after a product, because wgmma keeps the lanes of a warp together.
 
 __device__ __forceinline__ void initialise(u32 barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
@@ -102,12 +102,12 @@ __device__ __forceinline__ void publish_barriers() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Loads one tile, all its chunks at once. Coordinates follow the map's axes: d0, row, d1, head, batch. Rows beyond the end are
-// zero, and their bytes count as written.
+// Loads one tile, all its chunks at once. Coordinates follow the map's axes: first those of `box` in the plan, d0, row and d1,
+// then head and batch. Rows beyond the end are zero, and their bytes count as written.
 __device__ __forceinline__ void load_tile(u32 target, const TensorMap* map, u32 barrier, int row, int head, int batch) {
     asm volatile(
-        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %2, %4, %5}], [%6];" ::"r"(
-            target),
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %2, %4, %5}], [%6];" ::"r"(target),
         "l"(map), "r"(0), "r"(row), "r"(head), "r"(batch), "r"(barrier)
         : "memory");
 }
@@ -275,7 +275,9 @@ struct Position {
 // ---- Producer -----------------------------------------------------------------------------------------------------------------
 
 // Fills one place, once the consumers have left it. In the first round nobody has been there: the opposite parity passes at once.
-__device__ __forceinline__ void fill(u32 tiles, u32 full, u32 empty, Position at, const TensorMap* map, int row, int head, int batch) {
+__device__ __forceinline__ void fill(
+    u32 tiles, u32 full, u32 empty, Position at, const TensorMap* map, int row, int head, int batch
+) {
     wait(empty + 8 * at.place, at.parity ^ 1);
     arrive_and_expect(full + 8 * at.place, kv_bytes);
     load_tile(tiles + at.place * kv_bytes, map, full + 8 * at.place, row, head, batch);
@@ -386,7 +388,9 @@ __device__ __forceinline__ void multiply_rows(float (&sums)[HEAD_DIM / 2], const
 }
 
 // Divides by the sums of weights and writes out and lse; a row that saw no key has out 0 and lse -inf, which is log2(0).
-__device__ __forceinline__ void store(const Problem& problem, const Work& work, float (&sums)[HEAD_DIM / 2], const Rows& rows, int row) {
+__device__ __forceinline__ void store(
+    const Problem& problem, const Work& work, float (&sums)[HEAD_DIM / 2], const Rows& rows, int row
+) {
     const int lane = threadIdx.x % 32;
     float inverse[2];
 #pragma unroll
