@@ -2,14 +2,20 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.backend import Build
+from evaluator.cache import BuildCache
 from evaluator.cuda.errors import DEVICE_ERRORS, LAUNCH_ERRORS, Failure, explain_damage, explain_failure, explain_times
 from evaluator.cuda.layout import BAND_BYTES, IPC_STEP_BYTES, Damage, Guard, blocks
 from evaluator.cuda.messages import receive, send, socket_pair
+from evaluator.cuda.nvrtc import compile_cuda
+from evaluator.cuda.symbols import constant_names
+from evaluator.cuda.toolkit import find_toolkit
 from evaluator.outcome import Fault, Verdict
 from evaluator.plan.resolved import Buffer
 from tests.contracts import vector_scale
@@ -132,3 +138,12 @@ def test_a_closed_socket_is_the_end(sent: bytes) -> None:
         ours.sendall(sent)
         ours.close()
         assert receive(theirs) is None
+
+
+@pytest.mark.skipif(find_toolkit() is None, reason="no CUDA compiler here")
+def test_constant_tables_are_found_by_name(tmp_path: Path) -> None:
+    source = '__constant__ int first[2]; extern "C" __constant__ float second = 1.f;\n'
+    source += 'extern "C" __global__ void scale(float* y) { y[0] = first[threadIdx.x & 1] + second; }'
+    build = compile_cuda(source, PLAN, "sm_90a", BuildCache(tmp_path))
+    assert isinstance(build, Build)
+    assert constant_names(build.path.read_bytes()) == ("first", "second")
