@@ -12,10 +12,10 @@ from evaluator.backend import Build
 from evaluator.cache import BuildCache
 from evaluator.cuda.errors import DEVICE_ERRORS, LAUNCH_ERRORS, Failure, explain_damage, explain_failure, explain_times
 from evaluator.cuda.layout import BAND_BYTES, IPC_STEP_BYTES, Damage, Guard, blocks
-from evaluator.cuda.messages import receive, send, socket_pair
 from evaluator.cuda.nvrtc import compile_cuda
 from evaluator.cuda.symbols import constant_names
 from evaluator.cuda.toolkit import find_toolkit
+from evaluator.messages import receive, send, socket_pair
 from evaluator.outcome import Fault, Verdict
 from evaluator.plan.resolved import Buffer
 from tests.contracts import vector_scale
