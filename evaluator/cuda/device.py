@@ -12,8 +12,8 @@ from evaluator.outcome import Device
 from evaluator.sandbox import limits_missing
 
 TENSOR_FLOP_PER_CYCLE = {80: 2048, 86: 1024, 87: 2048, 89: 1024, 90: 4096, 100: 8192, 103: 8192, 110: 8192, 120: 1024, 121: 1024}
-"""Dense 16-bit tensor-core FLOP of one multiprocessor and cycle: data sheets' peak over multiprocessors and boost clock (A100 312,
-L40S 362, H200 989, B200 2250, RTX PRO 6000 504 TFLOP/s)."""
+"""Dense 16-bit tensor-core FLOP of one multiprocessor and cycle: data sheets' peak over multiprocessors and boost clock (A100
+312, L40S 362, H200 989, B200 2250, RTX PRO 6000 504 TFLOP/s)."""
 UNKNOWN_FLOP_PER_CYCLE = max(TENSOR_FLOP_PER_CYCLE.values())
 UNKNOWN_CLOCK_KHZ = 3_000_000
 UNKNOWN_GBS = 10_000.0
@@ -87,7 +87,7 @@ def find_gpu(ordinal: int) -> Gpu:
 
 
 def describe_device(gpu: Gpu, abilities: Mapping[str, bool], watched: bool) -> Device:
-    """The device as stored with every result. ``abilities`` as ``evaluator.cuda.health`` found them; ``watched``: NVML is read."""
+    """The device as stored with every result; ``abilities`` are those of its health probe, ``watched``: NVML is read."""
     return Device(
         kind="cuda",
         name=gpu.name,

@@ -17,14 +17,14 @@ from evaluator.warm import python_environment
 
 TIMEOUT_S = 30.0
 FORGET_S = 5.0
-WORDS = 1 << 20
+WORDS = 1 << 16
 BLOCK = 256
 PATTERN = 0x5EED1234
 FACTOR = 2654435761
 KERNEL = b"scale"
 PTX = b"""
 .version 6.3
-.target sm_70
+.target sm_75
 .address_size 64
 .visible .entry scale(.param .u64 words, .param .u32 factor)
 {
@@ -52,12 +52,17 @@ PTX = b"""
 class Health:
     """What the probe found: ``problem`` is None for a GPU that works; ``abilities`` are what the driver showed that it can do.
 
-    ``virtual_memory``: mapping between unmapped pages; ``shared_files``: exporting such memory as file descriptors; ``read_only``:
-    mapping it read-only; ``ipc``: exporting ordinary memory.
+    ``virtual_memory``: mapping between unmapped pages; ``shared_files``: exporting such memory as file descriptors;
+    ``read_only``: mapping it read-only; ``ipc``: exporting ordinary memory.
     """
 
     problem: str | None
     abilities: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        """Whether the problem is only that others hold all of the GPU's memory."""
+        return self.problem is not None and "OUT_OF_MEMORY" in self.problem
 
 
 def probe(ordinal: int, timeout_s: float = TIMEOUT_S, module: str = "evaluator.cuda.health") -> Health:

@@ -12,7 +12,7 @@ from pathlib import Path
 from evaluator.backend import Array, Lease, Ran, Side
 from evaluator.cuda.monitor import Monitor
 from evaluator.locks import timing_lock
-from evaluator.outcome import Fault, Verdict
+from evaluator.outcome import Fault
 
 Clock = Callable[[], float]
 
@@ -116,11 +116,11 @@ def gpu_lease(lock: Path, wait_s: float, purpose: str, usage: Usage) -> Iterator
 
 
 class MeteredSide:
-    """A side whose executions are counted as ``usage``; ``after_hang`` judges a TIMEOUT, which a sick GPU may have caused."""
+    """A side whose executions count as usage of the GPU."""
 
-    def __init__(self, side: Side, usage: Usage, after_hang: Callable[[Fault], Fault]) -> None:
+    def __init__(self, side: Side, usage: Usage) -> None:
         self.slots = side.slots
-        self._side, self._usage, self._after_hang = side, usage, after_hang
+        self._side, self._usage = side, usage
 
     def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:
         """See ``evaluator.backend.Side``."""
@@ -131,8 +131,7 @@ class MeteredSide:
         ran = self._side.run(slots, deadline_s)
         if isinstance(ran, Ran):
             self._usage.ran(ran.elapsed_us)
-            return ran
-        return self._after_hang(ran) if ran.verdict is Verdict.TIMEOUT else ran
+        return ran
 
     def read(self, slot: int) -> Mapping[str, Array]:
         """See ``evaluator.backend.Side``."""
