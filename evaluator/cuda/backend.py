@@ -30,8 +30,8 @@ Gated = tuple[str, tuple[ResolvedLaunch, ...], tuple[str, ...]]
 class CudaBackend:
     """Implements ``evaluator.backend.Backend`` on one GPU: number ``ordinal`` among those this process may use.
 
-    ``cache_folder`` keeps compiled candidates; ``lease_folder`` (default: the host's temporary folder) the GPU's lock and the mark
-    of a quarantine. Raises NoGpuError where there is no GPU that works, GpuQuarantinedError, ImportError without CuPy.
+    ``cache_folder`` keeps compiled candidates; ``lease_folder`` (default: the host's temporary folder) the lock and the mark
+    of a quarantine. Raises NoGpuError where no GPU works, GpuQuarantinedError, ImportError without CuPy.
     """
 
     def __init__(
