@@ -11,11 +11,15 @@ __all__ = ["CudaError", "api", "attribute", "call", "use_device"]
 
 
 class CudaError(RuntimeError):
-    """A driver call that failed: ``name`` and ``code`` of its CUresult (CUDA_ERROR_LAUNCH_FAILED, 719), and which call it was."""
+    """A driver call that failed: ``name`` and ``code`` of its CUresult (CUDA_ERROR_LAUNCH_FAILED, 719), and which call it was.
+
+    ``launch`` is the index of the launch that was being made or waited for, where one was.
+    """
 
     def __init__(self, name: str, code: int, call: str) -> None:
         super().__init__(f"{call} failed: {name} ({code})")
         self.name, self.code, self.call = name, code, call
+        self.launch: int | None = None
 
 
 def call(function: str, *arguments: Any) -> Any:

@@ -12,7 +12,7 @@ BAND_BYTES = 256 << 10
 IPC_STEP_BYTES = 2 << 20  # whole steps, so that an allocation shared by handle never lies in one block with another
 
 Guard = Literal["pages", "bands"]
-"""How over-reach is caught: "pages": unmapped memory on both sides (a fault); "bands": a canary on both sides (seen afterwards)."""
+"""How over-reach is caught: "pages": unmapped memory on both sides, a fault; "bands": a canary on both sides, seen afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,15 @@ class Block:
     def end_bytes(self) -> int:
         """Where the elements end in the allocation."""
         return self.start_bytes + self.bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """What ``DeviceMemory.damage`` found: the block, what is wrong ("input", "before", "after", "reset"), how far in bytes."""
+
+    block: Block
+    what: str
+    distance_bytes: int = 0
 
 
 def blocks(resolved: Resolved, slots: int, guard: Guard, granularity_bytes: int) -> Iterator[Block]:

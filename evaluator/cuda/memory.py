@@ -5,7 +5,6 @@ Filling, poisoning, reading and comparing are CuPy's work on the device, on its 
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import cupy
@@ -13,7 +12,7 @@ import numpy as np
 
 from evaluator.buffers import NUMPY_TYPES, POISONS, pattern_type
 from evaluator.cuda.allocations import Allocation, Pool
-from evaluator.cuda.layout import Block, Guard, blocks
+from evaluator.cuda.layout import Block, Damage, Guard, blocks
 from evaluator.plan.resolved import Resolved
 
 INPUT_SURROUND = 0xFF  # reads as NaN in every floating-point type
@@ -30,16 +29,7 @@ for (long long at = i; at < count; at += step) {
 }
 partial = total;
 """
-"""Each thread mixes every ``step``-th word with a secret key and its position; the sum can't be kept by who doesn't know the key."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
-    """What ``DeviceMemory.damage`` found: the block, what is wrong ("input", "before", "after", "reset"), how far in bytes."""
-
-    block: Block
-    what: str
-    distance_bytes: int = 0
+"""Each thread mixes every ``step``-th word with a secret key and its position: who doesn't know the key can't keep the sum."""
 
 
 class DeviceMemory:
@@ -76,7 +66,7 @@ class DeviceMemory:
         )
 
     def fill(self, slot: int, inputs: Mapping[str, Any], poison: int) -> None:
-        """Write a slot's inputs (NumPy or CuPy); poison its outputs and workspaces with pattern 0, 1 or 2; zero self-resetting ones.
+        """Write a slot's inputs (NumPy or CuPy), poison outputs and workspaces with pattern 0, 1 or 2, zero self-resetting ones.
 
         Raises ValueError or TypeError if an array's shape or type isn't that of the plan.
         """
@@ -138,6 +128,7 @@ class DeviceMemory:
 
         The caller closes the descriptors once they are sent. Raises ``evaluator.cuda.driver.CudaError``.
         """
+        self.settle()
         description, descriptors = [], []
         for block in self.blocks:
             allocation = self._allocations[block.slot, block.buffer.name]
