@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from evaluator.arrays import array_module, module_for
 from evaluator.backend import Array
 from evaluator.baseline import Baseline
 from evaluator.compare import Comparison, compare
@@ -54,13 +56,15 @@ def admit(task: Task, set_name: str, backend_kind: str, baselines: Sequence[Base
 
     In the cheapest scenario of each region: every baseline of ``backend_kind`` ("cpu" or "cuda") that is available passes on all
     distributions, and on the first with room; plain maths passes through the task's exact transform; every wrong answer fails
-    on the first distribution. At least one baseline must be there; ``baselines`` are the folder's own by default. Raises
-    TaskError where the folder itself is faulty.
+    on the first distribution. At least one baseline must be there; ``baselines`` are the folder's own by default. The arrays are
+    those of the backend where any of its baselines is available (cupy for "cuda"). Raises TaskError where the folder itself is
+    faulty, ImportError where cupy is missing.
     """
     rng = np.random.default_rng(seed)
     candidates = load_baselines(task.folder) if baselines is None else baselines
     baselines = [baseline for baseline in candidates if baseline.backend == backend_kind]
     usable = [baseline for baseline in baselines if baseline.available() is None]
+    xp = module_for(backend_kind if usable else "cpu")
     rows: list[AdmissionRow] = []
     for scenario in representatives(task, set_name):
         able = [b for b in usable if b.supports(scenario.symbols)]
@@ -70,7 +74,7 @@ def admit(task: Task, set_name: str, backend_kind: str, baselines: Sequence[Base
             )
             rows.append(_row(scenario, "-", "baseline", "be there", False, None, missing or f"no {backend_kind} baseline"))
         for distribution in task.distributions:
-            rows += _examine(task, scenario, distribution, able, rng)
+            rows += _examine(task, scenario, distribution, able, rng, xp)
     return Admission(task=task.name, set_name=set_name, passed=all(row.ok for row in rows), rows=tuple(rows))
 
 
@@ -85,10 +89,10 @@ def representatives(task: Task, set_name: str) -> tuple[Scenario, ...]:
 
 
 def _examine(
-    task: Task, scenario: Scenario, distribution: str, baselines: Sequence[Baseline], rng: np.random.Generator
+    task: Task, scenario: Scenario, distribution: str, baselines: Sequence[Baseline], rng: np.random.Generator, xp: Any
 ) -> list[AdmissionRow]:
     symbols, ordinary = scenario.symbols, distribution == task.distributions[0]
-    inputs = task.inputs(symbols, distribution, rng)
+    inputs = task.inputs(symbols, distribution, rng, xp)
     expected = task.reference(symbols, inputs)
     tolerances = task.tolerances(symbols, inputs, expected)
     rows = []
@@ -116,30 +120,16 @@ def _examine(
 
 
 def run_baseline(task: Task, baseline: Baseline, symbols: Mapping[str, int | str], inputs: Arrays) -> dict[str, Array]:
-    """The outputs of one call of a baseline in this process, without those that it leaves out."""
+    """The outputs of one call of a baseline in this process, where its inputs live, without those that it leaves out."""
+    xp = array_module(next(iter(inputs.values())))
     shapes = {spec.name: (shape_of(spec, symbols), dtype_of(spec, symbols)) for spec in task.outputs}
     outputs: dict[str, Array] = {
-        name: np.zeros(shape, dtype=element_type(dtype).storage) for name, (shape, dtype) in shapes.items()
+        name: xp.zeros(shape, dtype=element_type(dtype).storage) for name, (shape, dtype) in shapes.items()
     }
-    if baseline.backend == "cuda":
-        return _run_on_cuda(baseline, symbols, inputs, outputs)
     bound = baseline.bind(symbols, inputs, outputs)
     bound.call()
     bound.store()
     return {name: array for name, array in outputs.items() if name not in baseline.leaves_out}
-
-
-def _run_on_cuda(
-    baseline: Baseline, symbols: Mapping[str, int | str], inputs: Arrays, outputs: Mapping[str, Array]
-) -> dict[str, Array]:
-    import torch
-
-    there = {name: torch.from_numpy(array).cuda() for name, array in inputs.items()}
-    result = {name: torch.from_numpy(array).cuda() for name, array in outputs.items()}
-    bound = baseline.bind(symbols, there, result)
-    bound.call()
-    bound.store()
-    return {name: tensor.cpu().numpy() for name, tensor in result.items() if name not in baseline.leaves_out}
 
 
 def _share(found: Mapping[str, Comparison]) -> float | None:

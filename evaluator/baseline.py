@@ -17,11 +17,12 @@ class Bound:
     """A baseline bound to the buffers of one scenario.
 
     ``call`` computes once and is what the clock sees; it allocates its result as the library does. ``store`` copies the latest
-    result into the output buffers, outside the clock.
+    result into the output buffers, outside the clock. ``chosen`` names the variant that runs, where there are several.
     """
 
     call: Callable[[], object]
     store: Callable[[], None]
+    chosen: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,8 @@ class Baseline:
     exactly what runs, and is asked only where the baseline is available. ``supports(symbols)`` tells whether it computes a
     scenario. ``bind(symbols, inputs, outputs)`` gets the tensors by name: numpy arrays on "cpu" (bf16 as uint16), objects with
     DLPack on "cuda" (bf16 as uint16); it may prepare masks and views, which no clock sees. ``leaves_out`` names outputs that it
-    doesn't compute and that aren't compared.
+    doesn't compute and that aren't compared. ``best_of`` names other baselines of the task of which this one runs, scenario by
+    scenario, the fastest: they are not raced beside it.
     """
 
     name: str
@@ -42,3 +44,4 @@ class Baseline:
     supports: Callable[[Symbols], bool]
     bind: Callable[[Symbols, Mapping[str, Any], Mapping[str, Any]], Bound]
     leaves_out: tuple[str, ...] = ()
+    best_of: tuple[str, ...] = ()

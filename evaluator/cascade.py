@@ -139,12 +139,8 @@ def _spread(programs: Sequence[Program], count: int) -> list[Program]:
 
 def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Outcome | Fault | None:
     """Every scenario under the everyday distribution and some others, drawn anew for each."""
-    session = findings.session
-    special = [name for name in session.task.distributions if name != session.everyday]
-    extra = min(len(special), session.settings.search_distributions - 1)
     for program in programs:
-        names = [session.everyday, *(special[int(index)] for index in rng.permutation(len(special))[:extra])]
-        fault = examine(findings, rng, program, names)
+        fault = examine(findings, rng, program, findings.session.some_distributions(rng))
         if fault is not None:
             return fault
     return None

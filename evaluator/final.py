@@ -9,7 +9,7 @@ from evaluator.backend import Program
 from evaluator.cascade import by_cost, open_findings, score, time_primary
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
-from evaluator.outcome import Fault, Fitness, Outcome, Verdict
+from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
 from evaluator.pool import Pool, random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
@@ -18,6 +18,8 @@ from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
+BEST_OF_ALL = "best of all"
+"""The opponent that is, scenario by scenario, the baseline against which the candidate does worst."""
 
 
 def final(session: Session, request: Request) -> Outcome:
@@ -49,11 +51,21 @@ def final(session: Session, request: Request) -> Outcome:
 
 
 def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Every program, of claimed and of hidden scenarios, under all distributions."""
+    """Every program, of claimed and of hidden scenarios, under all distributions where answers are cheap."""
+    session, limit = findings.session, findings.session.settings.full_check_flop
+    dear = 0
     for program in programs:
-        fault = examine(findings, rng, program, findings.session.task.distributions)
+        names: Sequence[str] = session.task.distributions
+        if limit is not None and session.work_flop(program.scenario) > limit:
+            names, dear = session.some_distributions(rng), dear + 1
+        fault = examine(findings, rng, program, names)
         if fault is not None:
             return fault
+    if dear:
+        findings.note(
+            f"{dear} of {len(programs)} scenarios need more than {limit:.3g} FLOP and were checked under "
+            f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
+        )
     return None
 
 
@@ -77,17 +89,39 @@ def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...]
 def _versus(
     findings: Findings, rng: np.random.Generator, programs: Sequence[Program], rivals: Sequence[Prepared]
 ) -> tuple[Fitness, ...]:
-    """Scores against the other baselines and against each rival over the scenarios that both claim."""
+    """Scores against the other baselines, each over the scenarios that it computes, against the best of all baselines, and
+    against each rival over the scenarios that both claim.
+    """
     session = findings.session
-    opponents: list[tuple[Opponent, Sequence[Program]]] = [
-        (baseline_opponent(session, baseline), programs) for baseline in session.baselines[1:]
-    ]
+    peers: list[tuple[Opponent, Sequence[Program]]] = []
+    for baseline in session.baselines[1:]:
+        computed = [program for program in programs if baseline.supports(program.scenario.symbols)]
+        if computed:
+            peers.append((baseline_opponent(session, baseline), computed))
+    scores = [_race_all(findings, rng, computed, peer) for peer, computed in peers]
+    scores.append(_best_of_all(findings, programs))
+    opponents: list[tuple[Opponent, Sequence[Program]]] = []
     for rival in rivals:
         claimed = {program.scenario.name for program in rival.programs}
         shared = [program for program in programs if program.scenario.name in claimed]
         opponents.append((rival_opponent(session, rival), shared))
-    scores = (_race_all(findings, rng, shared, opponent) for opponent, shared in opponents)
+    scores += [_race_all(findings, rng, shared, opponent) for opponent, shared in opponents]
     return tuple(found for found in scores if found is not None)
+
+
+def _best_of_all(findings: Findings, programs: Sequence[Program]) -> Fitness | None:
+    """The score against the best of all baselines in each scenario, as far as they were raced there; None with one baseline."""
+    names = {baseline.name for baseline in findings.session.baselines}
+    raced = [timing for timing in findings.timings if timing.opponent in names]
+    if len({timing.opponent for timing in raced}) < 2:
+        return None
+    hardest: dict[str, Timing] = {}
+    for timing in raced:
+        other = hardest.get(timing.scenario)
+        if other is None or timing.ratio < other.ratio:
+            hardest[timing.scenario] = timing
+    best = [replace(timing, opponent=BEST_OF_ALL) for timing in hardest.values()]
+    return fitness([program.scenario.name for program in programs], findings.checks, best, BEST_OF_ALL)
 
 
 def _prepared_rivals(findings: Findings) -> list[Prepared]:

@@ -154,7 +154,8 @@ class Outcome:
 
     ``fitness`` is against the primary baseline and exists only where every scenario of the declared domain is right and was
     timed; AMBIGUOUS keeps it (right and timed, but its interval is too wide to replace anything). ``versus`` holds further
-    opponents (other baselines, at finals the better seed). ``facts`` are compiler and launch facts with units in their names.
+    opponents: at finals other baselines where they compute a scenario, the "best of all" baselines, and the better seed.
+    ``facts`` are compiler and launch facts with units in their names.
     ``supported`` names the scenarios of the set that the candidate claims. ``noise_floor_pct`` is the half-width of the
     session's A/A race (None: not run).
     """

@@ -16,9 +16,11 @@ from evaluator.task_card import TaskCard
 
 
 def open_baselines(task: Task, card: TaskCard, backend: Backend, named: str | None = None) -> tuple[Baseline, ...]:
-    """The baselines of this backend that are available here and compute the whole set, in the card's order; ``named`` first.
+    """The baselines of this backend that are available here, the primary one first, the others in the card's order.
 
-    Raises ValueError, with what is missing, where there is none or ``named`` isn't among them.
+    The primary one (``named``, or the first in the card's order) computes the whole set, the others at least one scenario of it.
+    Variants of which another one here runs the fastest are left out, unless named. Raises ValueError, with what is missing, where
+    there is no primary one.
     """
     refused: dict[str, str] = {}
     usable: dict[str, Baseline] = {}
@@ -26,19 +28,22 @@ def open_baselines(task: Task, card: TaskCard, backend: Backend, named: str | No
         if baseline.backend != backend.device.kind or baseline.name not in card.baselines:
             continue
         missing = baseline.available()
-        if missing is None and not all(baseline.supports(scenario.symbols) for scenario in card.scenarios):
-            missing = f"it doesn't compute every scenario of {card.scenario_set}"
-        if missing is None:
+        computed = 0 if missing else sum(baseline.supports(scenario.symbols) for scenario in card.scenarios)
+        if computed < len(card.scenarios):
+            refused[baseline.name] = missing or f"it doesn't compute every scenario of {card.scenario_set}"
+        if computed:
             usable[baseline.name] = baseline
-        else:
-            refused[baseline.name] = missing
-    if not usable or (named is not None and named not in usable):
+    covering = sorted(usable.keys() - refused.keys(), key=card.baselines.index)
+    if not covering or (named is not None and named not in covering):
         wanted = "" if named is None else f" {named!r}"
         reasons = "".join(f" {name}: {why}." for name, why in refused.items())
         raise ValueError(
-            f"no baseline{wanted} for the {backend.device.kind} backend; available: {', '.join(usable) or 'none'}.{reasons}"
+            f"no baseline{wanted} for the {backend.device.kind} backend; available: {', '.join(covering) or 'none'}.{reasons}"
         )
-    return tuple(sorted(usable.values(), key=lambda item: (item.name != named, card.baselines.index(item.name))))
+    primary = usable[named or covering[0]]
+    contained = {part for baseline in usable.values() for part in baseline.best_of}
+    others = [baseline for name, baseline in usable.items() if name not in contained | {primary.name}]
+    return (primary, *sorted(others, key=lambda baseline: card.baselines.index(baseline.name)))
 
 
 def start_baseline(session: Session, baseline: Baseline, program: Program, slots: int) -> Side | Fault:

@@ -1,5 +1,6 @@
 """A session: what all evaluations of one harness share."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from evaluator.backend import Backend
 from evaluator.baseline import Baseline
 from evaluator.check import Examination, judge
 from evaluator.disturbance import Pressure
-from evaluator.plan.resolved import Resolved
+from evaluator.dtypes import NAMES, element_type
+from evaluator.plan.resolved import Buffer, Resolved
 from evaluator.pool import Draw, Entropy, Pool
 from evaluator.roofline import Floor, floor_us
 from evaluator.settings import HarnessSettings
@@ -20,7 +22,7 @@ from evaluator.task import Task, dtype_of
 from evaluator.task_card import Scenario, TaskCard
 from evaluator.timing import Race
 
-WORD_BYTES = 4
+INT32_BYTES = 4
 BLENDED = "blended"
 
 
@@ -66,6 +68,12 @@ class Session:
         """Arithmetic of one execution, by which scenarios are put in order of cost."""
         return self.task.work(scenario.symbols).flop
 
+    def some_distributions(self, rng: np.random.Generator) -> list[str]:
+        """The distributions of a check in a search: the everyday one and some others, drawn at random."""
+        special = [name for name in self.task.distributions if name != self.everyday]
+        extra = min(len(special), self.settings.search_distributions - 1)
+        return [self.everyday, *(special[int(index)] for index in rng.permutation(len(special))[:extra])]
+
     def draw(self, scenario: Scenario, distribution: str, rng: np.random.Generator) -> Draw:
         """Fresh contents; the everyday distribution has several members, since every race draws from it."""
         members = self.settings.pool_members if distribution == self.everyday else 1
@@ -97,8 +105,7 @@ class Session:
 
     def slots(self, resolved: Resolved) -> int:
         """How many sets of buffers a side gets in a race: as many as fit, at least the two that a race needs."""
-        buffers = (*resolved.tensors, *resolved.workspaces)
-        each_bytes = sum(WORD_BYTES * int(np.prod(buffer.shape, dtype=np.int64)) for buffer in buffers)
+        each_bytes = sum(_bytes_of(buffer) for buffer in (*resolved.tensors, *resolved.workspaces))
         return max(2, min(self.settings.max_slots, self.settings.side_bytes // max(each_bytes, 1)))
 
     def terms(
@@ -139,3 +146,9 @@ class Session:
         alone = self.backend.device.kind == "cpu"
         with locks.timing_lock(self.lock, self.settings.lock_wait_s, purpose, self.clock) if alone else nullcontext():
             yield
+
+
+def _bytes_of(buffer: Buffer) -> int:
+    """Memory of one buffer; a workspace may also hold int32, which no tensor does."""
+    each = element_type(buffer.dtype).bytes if buffer.dtype in NAMES else INT32_BYTES
+    return each * math.prod(buffer.shape)

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 HARNESS_VERSION = 1
 """Raised whenever a change of the code can change a verdict or a number."""
@@ -35,7 +36,10 @@ class HarnessSettings:
     slowed_by: float = 0.03  # the sensitivity control slows a copy of the baseline by this
     pool_members: int = 3  # of the everyday distribution; others have one
     pool_bytes: int = 1 << 30
-    search_distributions: int = 3  # distributions per scenario in a search; finals take all
+    search_distributions: int = 3  # distributions per scenario in a search; finals take all ...
+    full_check_flop: float | None = (
+        None  # ... but as many as a search where a scenario needs more arithmetic than this (None: never)
+    )
     repeats: int = 3  # executions of the same inputs that must agree bit by bit
     hidden_scenarios: int = 6
     deadline_floors: float = 5000.0  # an execution may take this many times its physical floor ...
@@ -74,6 +78,37 @@ def quick_settings(timing_looks: int = 3) -> HarnessSettings:
         hidden_scenarios=4,
     )
     return _with_looks(quick, timing_looks)
+
+
+def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> HarnessSettings:
+    """Settings for a GPU at the pace "full" (published numbers) or "quick" (seconds a candidate); ValueError for another.
+
+    Buffers and answers live in the GPU's memory, and events on the device time kernels to a fraction of a per cent: windows and
+    races are short. A final of long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 4k tokens in the
+    sets of attention) bounds that.
+    """
+    if pace not in ("full", "quick"):
+        raise ValueError(f"the pace is full or quick, not {pace!r}")
+    looks = _with_looks(HarnessSettings(), timing_looks or (4 if pace == "full" else 3)).looks
+    quick: dict[str, Any] = {
+        "narrow_half_width": 0.01,
+        "ambiguous_half_width": 0.04,
+        "race_cap_s": 1.0,
+        "pool_members": 2,
+        "search_distributions": 2,
+        "repeats": 2,
+        "hidden_scenarios": 4,
+    }
+    full = HarnessSettings(
+        looks=looks,
+        batch_us=1000.0,
+        max_slots=8,
+        side_bytes=8 << 30,
+        race_cap_s=6.0,
+        pool_bytes=24 << 30,
+        full_check_flop=1.2e12,
+    )
+    return dataclasses.replace(full, **quick) if pace == "quick" else full
 
 
 def evaluation_deadline_s(settings: HarnessSettings, scenarios: int, workers: int) -> float:

@@ -40,7 +40,7 @@ _ENOUGH_ELEMENTS = 1 << 11
 class Task:
     """A task folder, read and validated; its ``task.py`` is imported at the first call that needs it.
 
-    Arrays are contiguous and in stored form (bf16 as uint16), of the host or, where the inputs were asked for there, of the device:
+    Arrays are contiguous, in stored form (bf16 as uint16), of the host or, where the inputs were asked for there, of the device:
     a ``task.py`` that says ``DEVICE_ARRAYS = True`` computes on both, for any other they are copied. ``hash`` covers everything
     that decides a score. TaskError where a function of the folder gives something of another shape or type than ``task.toml``
     declares.

@@ -18,7 +18,7 @@ from evaluator.warm import CONTROL_DEADLINE_S, BaselineSide, Held, WarmPool, bas
 
 if TYPE_CHECKING:
     from evaluator.cuda.allocations import Pool
-    from evaluator.cuda.memory import Damage
+    from evaluator.cuda.layout import Damage
 
 COMPLAINT_BYTES = 4000
 GRACE_S = 2.0

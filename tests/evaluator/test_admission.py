@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evaluator.admission import admit, representatives, run_baseline
@@ -93,4 +94,5 @@ def test_outputs_that_a_baseline_leaves_out_are_not_judged() -> None:
         bind=lambda s, inputs, outputs: Bound(call=lambda: None, store=lambda: None),
         leaves_out=("lse",),
     )
-    assert set(run_baseline(ATTENTION, partial, symbols, {})) == {"out"}
+    inputs = ATTENTION.inputs(symbols, "normal", np.random.default_rng(0))
+    assert set(run_baseline(ATTENTION, partial, symbols, inputs)) == {"out"}

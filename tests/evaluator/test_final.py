@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluator import peers
+from evaluator.final import BEST_OF_ALL
 from evaluator.outcome import Effort, Outcome, Stage, Verdict
 from evaluator.request import Request
+from evaluator.task import load_baselines
 from population.candidate import Candidate, short_id
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs, candidate, fault
-from tests.evaluator.tiny_harness import QUICK, harness
+from tests.evaluator.tiny_harness import QUICK, harness, tiny
 
 ONE, RIVAL = candidate("one"), candidate("rival")
 
@@ -73,7 +76,7 @@ def test_every_available_baseline_and_each_rival_is_raced(tmp_path: Path) -> Non
     assert found.fitness is not None
     assert (found.fitness.opponent, found.fitness.geomean) == ("peer", pytest.approx(2.0))
     ratios = {item.opponent: item.geomean for item in found.versus}
-    assert ratios == {"other": pytest.approx(4.0), f"candidate:{RIVAL.id}": pytest.approx(1.5)}
+    assert ratios == {"other": pytest.approx(4.0), BEST_OF_ALL: pytest.approx(2.0), f"candidate:{RIVAL.id}": pytest.approx(1.5)}
     assert len(found.timings) == 9
 
 
@@ -91,7 +94,7 @@ def test_a_rival_is_met_where_both_claim(tmp_path: Path) -> None:
 def test_a_broken_rival_costs_a_note_and_not_the_score(tmp_path: Path, broken: Behaviour) -> None:
     found = final(tmp_path, FakeBackend(behaviours={RIVAL.id: broken}), RIVAL)
     assert found.verdict is Verdict.OK
-    assert [item.opponent for item in found.versus] == ["other"]
+    assert [item.opponent for item in found.versus] == ["other", BEST_OF_ALL]
     assert any(RIVAL.id[:10] in note for note in found.notes)
 
 
@@ -117,9 +120,43 @@ def test_a_task_without_hidden_scenarios_is_noted(tmp_path: Path) -> None:
     assert any("no hidden scenarios" in note for note in found.notes)
 
 
+def test_the_best_of_all_is_chosen_scenario_by_scenario(tmp_path: Path) -> None:
+    other = Behaviour(time_us=lambda s, e: 50.0 if s.name == "n8" else 400.0)
+    found = final(tmp_path, FakeBackend(behaviours={"other": other}))
+    scores = {item.opponent: item for item in found.versus}
+    assert scores[BEST_OF_ALL].worst_scenario == "n8"
+    assert scores[BEST_OF_ALL].worst_ratio == pytest.approx(0.5)
+    assert scores[BEST_OF_ALL].geomean == pytest.approx(0.5 ** (1 / 3))
+    assert scores[BEST_OF_ALL].scenarios == 3
+
+
+def test_a_peer_is_raced_where_it_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer, other, absent = load_baselines(tiny().folder)
+    narrow = replace(other, supports=lambda symbols: symbols["n"] != 8)
+    monkeypatch.setattr(peers, "load_baselines", lambda folder: (narrow, peer, absent))
+    found = final(tmp_path, FakeBackend(behaviours={"other": Behaviour(time_us=lambda s, e: 50.0)}))
+    scores = {item.opponent: item for item in found.versus}
+    assert found.fitness is not None
+    assert found.fitness.opponent == "peer"
+    assert scores["other"].scenarios == 2
+    assert scores[BEST_OF_ALL].scenarios == 3
+    assert scores[BEST_OF_ALL].geomean == pytest.approx(0.5 ** (2 / 3))
+
+
+def test_dear_scenarios_are_checked_under_some_distributions(tmp_path: Path) -> None:
+    flop = sorted(tiny().work(one.symbols).flop for one in tiny().card("three").scenarios)
+    settings = replace(QUICK, full_check_flop=flop[1], hidden_scenarios=0)
+    found = harness(FakeBackend(), tmp_path, settings=settings).evaluate(Request(candidate=ONE, effort=Effort.FINAL))
+    names = {name: {check.distribution for check in found.checks if check.scenario == name} for name in found.supported}
+    assert names["n4"] == names["n8"] == {"normal", "large", "ones"}
+    assert len(names["n16"]) == 2
+    assert "normal" in names["n16"]
+    assert any(note.startswith("1 of 3 scenarios need more than") for note in found.notes)
+
+
 def test_one_lease_covers_the_final_and_everything_is_built_before_it(tmp_path: Path) -> None:
     backend = FakeBackend()
     found = final(tmp_path, backend, RIVAL)
     assert backend.leased == [f"final of {short_id(ONE.id)}"]
-    assert {score.opponent for score in found.versus} == {"other", f"candidate:{RIVAL.id}"}
+    assert {score.opponent for score in found.versus} >= {"other", f"candidate:{RIVAL.id}"}
     assert found.facts["lease_s"] == 1.5

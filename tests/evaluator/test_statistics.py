@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evaluator.settings import HarnessSettings, full_settings, harness_id, quick_settings
+from evaluator.settings import HarnessSettings, cuda_settings, full_settings, harness_id, quick_settings
 from evaluator.statistics import (
     Block,
     Interval,
@@ -150,3 +150,12 @@ def test_looks_can_be_cut_and_the_id_tells() -> None:
     ids = {harness_id(settings) for settings in (full_settings(), full_settings(3), quick_settings(), quick_settings(1))}
     assert len(ids) == 4
     assert harness_id(full_settings()) == harness_id(HarnessSettings())
+
+
+def test_settings_of_a_gpu_keep_the_pace() -> None:
+    assert cuda_settings().looks == LOOKS
+    assert cuda_settings("quick", 2).looks == LOOKS[:2]
+    assert cuda_settings("quick").race_cap_s < cuda_settings().race_cap_s
+    assert harness_id(cuda_settings("quick")) != harness_id(quick_settings())
+    with pytest.raises(ValueError, match="the pace is full or quick"):
+        cuda_settings("slow")

@@ -47,8 +47,8 @@ def test_what_cannot_be_built_is_refused_before_a_folder_is_made(
 
 
 def test_a_goal_with_an_unknown_peer_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
-    with pytest.raises(GoalError, match="no baseline 'fa3'"):
-        run(config(goal={"expression": "geomean(fa3) > 1"}), root=tmp_path)
+    with pytest.raises(GoalError, match="no baseline 'fa4'"):
+        run(config(goal={"expression": "geomean(fa4) > 1"}), root=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

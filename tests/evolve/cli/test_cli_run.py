@@ -113,7 +113,7 @@ def test_a_second_run_of_one_file_takes_a_free_name_and_says_so(ask, finished: P
         ('population.seeds=["./sim.toml"]', 3, "isn't a"),
         ("goal.expression=geomean(", 3, "ends after character 8"),
         ("goal.expression=geomean(peer) >= fast", 3, "a number"),
-        ("goal.expression=geomean(fa3) >= 1.0", 3, "no baseline 'fa3'"),
+        ("goal.expression=geomean(fa4) >= 1.0", 3, "no baseline 'fa4'"),
         ("goal.expression=gomean(peer) >= 1.0", 3, "did you mean 'geomean'?"),
         ("run.name=../up", 3, "[run] name"),
         ("executor.workers=4", 3, "set workers = 1"),
