@@ -1,45 +1,67 @@
-"""Messages of any length with any number of files, between a parent and a warm process over a socket of packets."""
+"""Messages between this harness and its processes: a JSON object, bytes, and any number of file descriptors, over one socket."""
 
 import json
 import os
 import socket
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-HEADER = struct.Struct("<I")
-FILES_A_PACKET = 200  # Linux passes at most 253 at once (SCM_MAX_FD)
+HEADER = struct.Struct("<3Q")
+DESCRIPTORS_AT_ONCE = 200  # the kernel takes 253 in one go (SCM_MAX_FD)
+TOKEN = b"f"
 
 
-def send_message(control: socket.socket, message: Mapping[str, object], files: Sequence[int] = ()) -> None:
-    """Send ``message`` (JSON values) with open files. Raises OSError if nobody is there."""
-    body = os.memfd_create("message", os.MFD_CLOEXEC)
-    try:
-        text = memoryview(json.dumps(message).encode())
-        while text:
-            text = text[os.write(body, text) :]
-        every = [body, *files]
-        for start in range(0, len(every), FILES_A_PACKET):
-            socket.send_fds(control, [HEADER.pack(len(files))], every[start : start + FILES_A_PACKET])
-    finally:
-        os.close(body)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What came: ``fields``, ``payload``, and ``descriptors`` that now belong to the receiver."""
+
+    fields: Mapping[str, Any]
+    payload: bytes = b""
+    descriptors: tuple[int, ...] = ()
 
 
-def receive_message(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next message and its files, which the caller closes; None when the other end is gone."""
-    every: list[int] = []
-    missing = 1
-    while missing > 0:
-        header, files, _, _ = socket.recv_fds(control, HEADER.size, FILES_A_PACKET)
-        every += files
-        if not header or not files:
-            for descriptor in every:
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected ends. The first has timeouts set by its user, the second blocks."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def send(end: socket.socket, fields: Mapping[str, Any], payload: bytes = b"", descriptors: Sequence[int] = ()) -> None:
+    """Send one message; the descriptors stay the sender's to close. Raises OSError (TimeoutError by the socket's own timeout)."""
+    text = json.dumps(fields).encode()
+    end.sendall(HEADER.pack(len(text), len(payload), len(descriptors)) + text + payload)
+    for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
+        socket.send_fds(end, [TOKEN], list(descriptors[first : first + DESCRIPTORS_AT_ONCE]))
+
+
+def receive(end: socket.socket) -> Message | None:
+    """The next message, None when the other end is gone. Raises OSError (TimeoutError by the socket's own timeout)."""
+    header = _exactly(end, HEADER.size)
+    if header is None:
+        return None
+    text_bytes, payload_bytes, count = HEADER.unpack(header)
+    text = _exactly(end, text_bytes)
+    payload = _exactly(end, payload_bytes)
+    if text is None or payload is None:
+        return None
+    descriptors: list[int] = []
+    while len(descriptors) < count:
+        token, found, _, _ = socket.recv_fds(end, len(TOKEN), DESCRIPTORS_AT_ONCE)
+        descriptors += found
+        if not token:
+            for descriptor in descriptors:
                 os.close(descriptor)
             return None
-        missing = 1 + HEADER.unpack(header)[0] - len(every)
-    body = every.pop(0)
-    try:
-        message: dict[str, Any] = json.loads(os.pread(body, os.fstat(body).st_size, 0))
-    finally:
-        os.close(body)
-    return message, every
+    return Message(fields=json.loads(text), payload=payload, descriptors=tuple(descriptors))
+
+
+def _exactly(end: socket.socket, count: int) -> bytes | None:
+    """The next ``count`` bytes, None at the end of the stream."""
+    parts = bytearray()
+    while len(parts) < count:
+        part = end.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)

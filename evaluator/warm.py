@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from evaluator.backend import Array, Ran
 from evaluator.baseline import Baseline, Symbols
-from evaluator.messages import receive_message, send_message
+from evaluator.messages import receive, send
 from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from evaluator.task_card import Scenario
@@ -28,7 +28,7 @@ class WarmProcess(Protocol):
     def pid(self) -> int:
         """Process id."""
 
-    def ask(self, message: Mapping[str, object], files: Sequence[int] = ()) -> dict[str, Any] | str:
+    def ask(self, message: Mapping[str, object], files: Sequence[int] = ()) -> Mapping[str, Any] | str:
         """The answer to a control message, or what went wrong, as text."""
 
     def run(self, slots: Sequence[int], deadline_s: float) -> float | str:
@@ -187,21 +187,20 @@ def baseline_fault(text: str, resolved: Resolved) -> Fault:
 
 def exchange(
     control: socket.socket, message: Mapping[str, object], files: Sequence[int], deadline_s: float
-) -> dict[str, Any] | str | None:
+) -> Mapping[str, Any] | str | None:
     """The answer of a warm process; as text what it complains of; None if it has ended. Raises TimeoutError."""
     control.settimeout(deadline_s)
     try:
-        send_message(control, message, files)
-        received = receive_message(control)
+        send(control, message, descriptors=files)
+        received = receive(control)
     except TimeoutError:
         raise
     except OSError:
-        received = None
+        return None
     if received is None:
         return None
-    answer, _ = received
-    error: str | None = answer.get("error")
-    return answer if error is None else error
+    error: str | None = received.fields.get("error")
+    return received.fields if error is None else error
 
 
 def usable_baseline(baselines: Mapping[str, Baseline], name: str, symbols: Symbols) -> Baseline:

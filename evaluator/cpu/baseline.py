@@ -11,6 +11,7 @@ from typing import Any
 from evaluator.cpu.child import MOST_SLOTS, Child, Clock, slot_fields, spawn
 from evaluator.cpu.faults import explain_damage
 from evaluator.cpu.memory import Memory
+from evaluator.messages import socket_pair
 from evaluator.outcome import Fault
 from evaluator.plan.resolved import Resolved
 from evaluator.task_card import Scenario
@@ -35,7 +36,7 @@ class BaselineProcess:
         """Process id."""
         return self.child.pid
 
-    def ask(self, message: Mapping[str, object], files: Sequence[int] = ()) -> dict[str, Any] | str:
+    def ask(self, message: Mapping[str, object], files: Sequence[int] = ()) -> Mapping[str, Any] | str:
         """See ``evaluator.warm.WarmProcess``."""
         try:
             answer = exchange(self.control, message, files, CONTROL_DEADLINE_S)
@@ -78,7 +79,7 @@ def warm_pool(
 def _start_process(
     folder: Path, cores: Sequence[int], clock_ns: Clock, on_spawner: Callable[[Callable[[], Child]], Child]
 ) -> BaselineProcess:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = socket_pair()
     names = ",".join(str(core) for core in cores)
 
     def argv(command: int, record: int) -> Sequence[str]:

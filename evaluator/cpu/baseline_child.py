@@ -23,7 +23,7 @@ from evaluator.backend import Array
 from evaluator.baseline import Baseline, Bound
 from evaluator.buffers import NUMPY_TYPES
 from evaluator.cpu.baseline import COMMAND, RECORD
-from evaluator.messages import receive_message, send_message
+from evaluator.messages import receive, send
 from evaluator.task import load_baselines
 from evaluator.warm import usable_baseline
 
@@ -62,10 +62,10 @@ def _bind(baselines: Mapping[str, Baseline], request: Mapping[str, Any], inputs_
 
 def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.socket) -> bool:
     """Handle one control message; False when the parent is gone."""
-    received = receive_message(control)
+    received = receive(control)
     if received is None:
         return False
-    message, files = received
+    message, files = received.fields, received.descriptors
     error: str | None = None
     try:
         if message["do"] == "bind":
@@ -85,7 +85,7 @@ def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.
         error = f"{type(raised).__name__}: {raised}"
     for descriptor in files:
         os.close(descriptor)
-    send_message(control, {"error": error})
+    send(control, {"error": error})
     return True
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evaluator.messages import socket_pair
 from evaluator.outcome import Fault
 from evaluator.plan.resolved import Resolved
 from evaluator.task_card import Scenario
@@ -45,7 +46,7 @@ class BaselineProcess:
         """Process id."""
         return self.process.pid
 
-    def ask(self, message: Mapping[str, object], files: Sequence[int] = ()) -> dict[str, Any] | str:
+    def ask(self, message: Mapping[str, object], files: Sequence[int] = ()) -> Mapping[str, Any] | str:
         """See ``evaluator.warm.WarmProcess``."""
         return self._exchange(message, files, CONTROL_DEADLINE_S)
 
@@ -58,7 +59,7 @@ class BaselineProcess:
         """See ``evaluator.warm.WarmProcess``."""
         self._end(0.0)
 
-    def _exchange(self, message: Mapping[str, object], files: Sequence[int], deadline_s: float) -> dict[str, Any] | str:
+    def _exchange(self, message: Mapping[str, object], files: Sequence[int], deadline_s: float) -> Mapping[str, Any] | str:
         if self._ended is not None:
             return self._ended
         try:
@@ -95,7 +96,7 @@ def warm_pool(ordinal: int) -> WarmPool[BaselineProcess]:
 
 def spawn(module: str, *arguments: str) -> BaselineProcess:
     """A new Python process that runs ``module`` with its end of the control socket as first argument. Raises OSError."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = socket_pair()
     complaints = os.memfd_create("stderr", os.MFD_CLOEXEC)
     try:
         process = subprocess.Popen(

@@ -22,7 +22,7 @@ from evaluator.baseline import Baseline, Bound
 from evaluator.buffers import NUMPY_TYPES
 from evaluator.cuda.mapping import Mapped, map_shares
 from evaluator.cuda.stopwatch import Stopwatch
-from evaluator.messages import receive_message, send_message
+from evaluator.messages import receive, send
 from evaluator.task import load_baselines
 from evaluator.warm import usable_baseline
 
@@ -139,10 +139,10 @@ def _release(session: _Session) -> dict[str, object]:
 
 def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.socket) -> bool:
     """Handle one message; False when the parent is gone, or after a failure that leaves the GPU's state unknown."""
-    received = receive_message(control)
+    received = receive(control)
     if received is None:
         return False
-    message, files = received
+    message, files = received.fields, list(received.descriptors)
     answer: dict[str, object] = {}
     fit = True
     try:
@@ -160,7 +160,7 @@ def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.
         answer, fit = {"error": traceback.format_exc(limit=-3)}, False
     for descriptor in files:
         os.close(descriptor)
-    send_message(control, answer)
+    send(control, answer)
     return fit
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from evaluator.cuda.driver import CudaError, use_device
 from evaluator.cuda.execution import Execution, Work
-from evaluator.cuda.messages import Message, receive, send
+from evaluator.messages import Message, receive, send
 
 
 class Worker:

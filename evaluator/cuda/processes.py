@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluator.cuda.messages import Message, receive, send, socket_pair
+from evaluator.messages import Message, receive, send, socket_pair
 
 CONTROL_DEADLINE_S = 20.0
 COMPLAINT_BYTES = 4000

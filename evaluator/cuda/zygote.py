@@ -18,7 +18,7 @@ import traceback
 from typing import Any
 
 from evaluator.cuda.child import serve
-from evaluator.cuda.messages import Message, receive, send
+from evaluator.messages import Message, receive, send
 
 PR_SET_PDEATHSIG = 1
 REAP_MS = 10_000

@@ -1,36 +1,35 @@
 import os
 import socket
 
-from evaluator.messages import FILES_A_PACKET, receive_message, send_message
+import pytest
+
+from evaluator.messages import DESCRIPTORS_AT_ONCE, Message, receive, send, socket_pair
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-
-def test_a_long_message_with_more_files_than_a_packet_takes() -> None:
-    ours, theirs = pair()
-    pipes = [os.pipe() for _ in range(FILES_A_PACKET // 2 + 30)]
+def test_a_long_message_with_more_files_than_the_kernel_passes_at_once() -> None:
+    ours, theirs = socket_pair()
+    pipes = [os.pipe() for _ in range(DESCRIPTORS_AT_ONCE // 2 + 30)]
     files = [end for pipe in pipes for end in pipe]
-    message = {"do": "bind", "text": "x" * 1_000_000}
-    send_message(ours, message, files)
-    received = receive_message(theirs)
+    fields = {"do": "bind", "text": "x" * 50_000}
+    send(ours, fields, b"payload", files)
+    received = receive(theirs)
     assert received is not None
-    found, theirs_files = received
-    assert found == message
-    assert [os.fstat(file).st_ino for file in theirs_files] == [os.fstat(file).st_ino for file in files]
-    for file in (*files, *theirs_files):
+    assert (received.fields, received.payload) == (fields, b"payload")
+    assert [os.fstat(file).st_ino for file in received.descriptors] == [os.fstat(file).st_ino for file in files]
+    for file in (*files, *received.descriptors):
         os.close(file)
 
 
 def test_messages_keep_apart() -> None:
-    ours, theirs = pair()
-    send_message(ours, {"number": 1})
-    send_message(ours, {"number": 2})
-    assert [receive_message(theirs), receive_message(theirs)] == [({"number": 1}, []), ({"number": 2}, [])]
+    ours, theirs = socket_pair()
+    send(ours, {"number": 1})
+    send(ours, {"number": 2})
+    assert [receive(theirs), receive(theirs)] == [Message(fields={"number": 1}), Message(fields={"number": 2})]
 
 
-def test_the_other_end_is_gone() -> None:
-    ours, theirs = pair()
+@pytest.mark.parametrize("sent", [b"", b"half a hea"])
+def test_the_other_end_is_gone(sent: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.send(sent)
     theirs.close()
-    assert receive_message(ours) is None
+    assert receive(ours) is None

@@ -4,16 +4,16 @@ import socket
 import sys
 import time
 
-from evaluator.messages import receive_message, send_message
+from evaluator.messages import receive, send
 
 control = socket.socket(fileno=int(sys.argv[1]))
-while (received := receive_message(control)) is not None:
-    message = received[0]
+while (received := receive(control)) is not None:
+    message = received.fields
     if message["do"] == "bind" and message["baseline"] == "dies":
         raise SystemExit("cannot live")
     if message["do"] == "run" and message["slots"] == [2]:
         time.sleep(60)
     if message["do"] == "run" and message["slots"] == [1]:
-        send_message(control, {"error": "ZeroDivisionError: division by zero"})
+        send(control, {"error": "ZeroDivisionError: division by zero"})
         break
-    send_message(control, {"elapsed_us": 12.5, "chosen": sys.argv[2], "files": len(received[1])})
+    send(control, {"elapsed_us": 12.5, "chosen": sys.argv[2], "files": len(received.descriptors)})
