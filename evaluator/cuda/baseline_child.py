@@ -70,7 +70,7 @@ def _bind(
             bound = baseline.bind(symbols, arrays["input"], arrays["output"])
             session.bound.append(bound)
             session.graphs.append(_capture(session, slot, bound, memory))
-    return {"chosen": getattr(session.bound[0], "chosen", ""), "read_only": mapped.read_only}
+    return {"chosen": session.bound[0].chosen, "read_only": mapped.read_only}
 
 
 @contextlib.contextmanager

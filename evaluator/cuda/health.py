@@ -22,6 +22,7 @@ BLOCK = 256
 PATTERN = 0x5EED1234
 FACTOR = 2654435761
 KERNEL = b"scale"
+NO_PTX = ("CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "CUDA_ERROR_JIT_COMPILATION_DISABLED")
 PTX = b"""
 .version 6.3
 .target sm_75
@@ -97,35 +98,42 @@ def examine(ordinal: int) -> dict[str, bool]:
     first, second = (int(call("cuMemAlloc", 4 * WORDS)) for _ in range(2))
     call("cuMemsetD32", first, PATTERN, WORDS)
     call("cuMemcpyDtoD", second, first, 4 * WORDS)
-    _launch(second)
+    factor = FACTOR if _launch(second) else 0
     back = bytearray(4 * WORDS)
     call("cuMemcpyDtoH", back, second, 4 * WORDS)
     words = memoryview(back).cast("I")
-    wrong = next((i for i, word in enumerate(words) if word != (PATTERN + i * FACTOR) % 2**32), None)
+    wrong = next((i for i, word in enumerate(words) if word != (PATTERN + i * factor) % 2**32), None)
     if wrong is not None:
-        raise RuntimeError(f"word {wrong} of a memory test is {words[wrong]:#x}, not {(PATTERN + wrong * FACTOR) % 2**32:#x}")
+        raise RuntimeError(f"word {wrong} of a memory test is {words[wrong]:#x}, not {(PATTERN + wrong * factor) % 2**32:#x}")
     abilities = {**_mapping(ordinal), "ipc": _works(lambda: call("cuIpcGetMemHandle", first))}
     for pointer in (first, second):
         call("cuMemFree", pointer)
     return abilities
 
 
-def _launch(words: int) -> None:
+def _launch(words: int) -> bool:
+    """Run the kernel; False where this installation of the driver doesn't compile PTX, which candidates don't need."""
     import ctypes
 
-    from evaluator.cuda.driver import call
+    from evaluator.cuda.driver import CudaError, call
 
-    module = call("cuModuleLoadData", PTX + b"\0")
+    try:
+        module = call("cuModuleLoadData", PTX + b"\0")
+    except CudaError as error:
+        if error.name in NO_PTX:
+            return False
+        raise
     kernel = call("cuModuleGetFunction", module, KERNEL)
     arguments = ((words, FACTOR), (ctypes.c_uint64, ctypes.c_uint32))
     call("cuLaunchKernel", kernel, WORDS // BLOCK, 1, 1, BLOCK, 1, 1, 0, 0, arguments, 0)
     call("cuCtxSynchronize")
+    return True
 
 
 def _mapping(ordinal: int) -> dict[str, bool]:
     """What can be done with memory that is mapped between pages, tried with one granule."""
     from evaluator.cuda.allocations import Pool
-    from evaluator.cuda.driver import CudaError, call
+    from evaluator.cuda.driver import CudaError
     from evaluator.cuda.mapping import access, map_guarded, unmap_guarded
 
     pool = Pool(ordinal)
@@ -141,7 +149,6 @@ def _mapping(ordinal: int) -> dict[str, bool]:
         read_only = False
     pool.give(granule)
     pool.close()
-    call("cuCtxSynchronize")
     return {"virtual_memory": True, "shared_files": True, "read_only": read_only}
 
 

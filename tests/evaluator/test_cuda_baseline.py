@@ -54,7 +54,7 @@ def start(pool: WarmPool[BaselineProcess]) -> Start:
 
 def test_a_side_binds_runs_and_leaves_its_process_to_the_next(pool: WarmPool[BaselineProcess], start: Start) -> None:
     side, memory = start()
-    bound = side.bind("numpy", vector_scale.scenario(), {"buffers": []}, (0, 0, 0))
+    bound = side.bind("plain", vector_scale.scenario(), {"buffers": []}, (0, 0, 0))
     assert not isinstance(bound, Fault)
     assert bound["files"] == 3
     assert side.chosen == "two splits"
