@@ -34,25 +34,27 @@ def final(session: Session, request: Request) -> Outcome:
     findings.note("races not checked: no sanitizer on this backend")
     rng = random_stream(fresh.entropy)
     programs = by_cost(fresh, prepared.programs)
-    fault = _check_everything(findings, rng, programs)
-    if fault is not None:
-        return findings.refused(fault)
-    timed = time_primary(findings, rng, programs)
-    session.controls = fresh.controls
-    if isinstance(timed, Fault):
-        return findings.refused(timed)
-    versus = _versus(findings, rng, programs)
-    return replace(score(findings), versus=versus)
+    hidden = _hidden(findings, rng)
+    if isinstance(hidden, Fault):
+        return findings.refused(hidden)
+    rivals = _prepared_rivals(findings)
+    with fresh.backend.lease(f"final of {short_id(request.candidate.id)}") as findings.lease:
+        fault = _check_everything(findings, rng, (*programs, *hidden))
+        if fault is not None:
+            return findings.refused(fault)
+        timed = time_primary(findings, rng, programs)
+        session.controls = fresh.controls
+        if isinstance(timed, Fault):
+            return findings.refused(timed)
+        versus = _versus(findings, rng, programs, rivals)
+        return replace(score(findings), versus=versus)
 
 
 def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Every claimed scenario and every hidden one that the candidate claims, under all distributions where answers are cheap."""
+    """Every program, of claimed and of hidden scenarios, under all distributions where answers are cheap."""
     session, limit = findings.session, findings.session.settings.full_check_flop
-    hidden = _hidden(findings, rng)
-    if isinstance(hidden, Fault):
-        return hidden
     dear = 0
-    for program in (*programs, *hidden):
+    for program in programs:
         names: Sequence[str] = session.task.distributions
         if limit is not None and session.work_flop(program.scenario) > limit:
             names, dear = session.some_distributions(rng), dear + 1
@@ -61,7 +63,7 @@ def _check_everything(findings: Findings, rng: np.random.Generator, programs: Se
             return fault
     if dear:
         findings.note(
-            f"{dear} of {len(programs) + len(hidden)} scenarios need more than {limit:.3g} FLOP and were checked under "
+            f"{dear} of {len(programs)} scenarios need more than {limit:.3g} FLOP and were checked under "
             f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
         )
     return None
@@ -84,7 +86,9 @@ def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...]
     return by_cost(session, prepared.programs)
 
 
-def _versus(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> tuple[Fitness, ...]:
+def _versus(
+    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], rivals: Sequence[Prepared]
+) -> tuple[Fitness, ...]:
     """Scores against the other baselines, each over the scenarios that it computes, against the best of all baselines, and
     against each rival over the scenarios that both claim.
     """
@@ -97,12 +101,10 @@ def _versus(findings: Findings, rng: np.random.Generator, programs: Sequence[Pro
     scores = [_race_all(findings, rng, computed, peer) for peer, computed in peers]
     scores.append(_best_of_all(findings, programs))
     opponents: list[tuple[Opponent, Sequence[Program]]] = []
-    for rival in findings.request.rivals:
-        prepared = _prepared_rival(findings, rival)
-        if prepared is not None:
-            claimed = {program.scenario.name for program in prepared.programs}
-            shared = [program for program in programs if program.scenario.name in claimed]
-            opponents.append((rival_opponent(session, prepared), shared))
+    for rival in rivals:
+        claimed = {program.scenario.name for program in rival.programs}
+        shared = [program for program in programs if program.scenario.name in claimed]
+        opponents.append((rival_opponent(session, rival), shared))
     scores += [_race_all(findings, rng, shared, opponent) for opponent, shared in opponents]
     return tuple(found for found in scores if found is not None)
 
@@ -120,6 +122,12 @@ def _best_of_all(findings: Findings, programs: Sequence[Program]) -> Fitness | N
             hardest[timing.scenario] = timing
     best = [replace(timing, opponent=BEST_OF_ALL) for timing in hardest.values()]
     return fitness([program.scenario.name for program in programs], findings.checks, best, BEST_OF_ALL)
+
+
+def _prepared_rivals(findings: Findings) -> list[Prepared]:
+    """The rivals that can be built, those that can't named in a note."""
+    prepared = (_prepared_rival(findings, rival) for rival in findings.request.rivals)
+    return [rival for rival in prepared if rival is not None]
 
 
 def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:

@@ -7,27 +7,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
-
-class State(StrEnum):
-    """How a finding stands: fit, usable with a limit, or needed and missing."""
-
-    OK = "ok"
-    LIMITED = "limited"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One line of the doctor; ``next_step`` is empty where nothing needs doing."""
-
-    name: str
-    state: State
-    detail: str
-    next_step: str = ""
+from evolve.finding import Finding, State
 
 
 def examine() -> Iterator[Finding]:
@@ -134,14 +116,9 @@ def _nvrtc() -> Iterator[Finding]:
 
 
 def _gpu() -> Iterator[Finding]:
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        yield Finding(name="gpu", state=State.LIMITED, detail="none; the cpu backend is used", next_step="")
-        return
-    query = "--query-gpu=name,driver_version,compute_cap,utilization.gpu"
-    done = subprocess.run([tool, query, "--format=csv,noheader"], capture_output=True, text=True, check=False, timeout=30)
-    for line in done.stdout.splitlines() or ["nvidia-smi found no device"]:
-        yield Finding(name="gpu", state=State.OK if done.returncode == 0 else State.LIMITED, detail=line)
+    from evolve.doctor_gpu import examine_gpus
+
+    yield from examine_gpus()
 
 
 def _baselines() -> Iterator[Finding]:

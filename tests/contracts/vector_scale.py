@@ -36,7 +36,40 @@ def baseline(name, bind, available=lambda: None):
     return Baseline(name=name, backend="cpu", available=available, version=lambda: np.__version__,
                     supports=lambda symbols: symbols["n"] < 1_000_000, bind=bind)
 
-BASELINES = (baseline("numpy", bind), baseline("fails", fails), baseline("vandal", vandal),
+BASELINES = (baseline("plain", bind), baseline("fails", fails), baseline("vandal", vandal),
+             baseline("absent", bind, lambda: "there is no such library"))
+"""
+
+
+CUDA_BASELINES = """
+import cupy
+import torch
+from evaluator.baseline import Baseline, Bound
+
+def bind(symbols, inputs, outputs):
+    x, y = torch.from_dlpack(inputs["x"]), torch.from_dlpack(outputs["y"])
+    results = []
+    def call():
+        results[:] = [x * 2.5]
+    return Bound(call=call, store=lambda: y.copy_(results[0]), chosen="the only one")
+
+def fails(symbols, inputs, outputs):
+    return Bound(call=lambda: 1 / 0, store=lambda: None)
+
+def vandal(symbols, inputs, outputs):
+    memory = cupy.cuda.UnownedMemory(outputs["y"].data.ptr, 4004, outputs["y"], cupy.cuda.Device().id)
+    longer = torch.from_dlpack(cupy.ndarray((1001,), "float32", cupy.cuda.MemoryPointer(memory, 0)))
+    return Bound(call=lambda: longer[1000:].fill_(7.0), store=lambda: None)
+
+def writer(symbols, inputs, outputs):
+    x, y = torch.from_dlpack(inputs["x"]), torch.from_dlpack(outputs["y"])
+    return Bound(call=lambda: x.fill_(1.0), store=lambda: y.copy_(x))
+
+def baseline(name, bind, available=lambda: None):
+    return Baseline(name=name, backend="cuda", available=available, version=lambda: torch.__version__,
+                    supports=lambda symbols: symbols["n"] < 1_000_000, bind=bind)
+
+BASELINES = (baseline("plain", bind), baseline("fails", fails), baseline("vandal", vandal), baseline("writer", writer),
              baseline("absent", bind, lambda: "there is no such library"))
 """
 

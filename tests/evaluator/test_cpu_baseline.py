@@ -10,9 +10,9 @@ import pytest
 
 from evaluator.backend import Ran
 from evaluator.cpu.backend import CpuBackend
-from evaluator.cpu.baseline import BaselineSide
 from evaluator.cpu.device import choose_cores
 from evaluator.outcome import Fault, Verdict
+from evaluator.warm import BaselineSide
 from tests.contracts import vector_scale
 
 
@@ -32,7 +32,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuBackend]:
     assert {process.pid for process in psutil.Process().children()} <= before
 
 
-def start(backend: CpuBackend, folder: Path, name: str = "numpy", slots: int = 2) -> BaselineSide:
+def start(backend: CpuBackend, folder: Path, name: str = "plain", slots: int = 2) -> BaselineSide:
     side = backend.start_baseline(folder, name, vector_scale.resolved(), vector_scale.scenario(), slots)
     assert isinstance(side, BaselineSide), side
     return side
@@ -87,7 +87,7 @@ def test_a_baseline_that_dies_is_our_fault_and_is_not_reused(backend: CpuBackend
 def test_a_folder_whose_baselines_cannot_be_imported(backend: CpuBackend, tmp_path: Path) -> None:
     (tmp_path / "baselines.py").write_text("import nothing_of_that_name\n")
     plan, scenario = vector_scale.resolved(), vector_scale.scenario()
-    fault = backend.start_baseline(tmp_path, "numpy", plan, scenario, 1)
+    fault = backend.start_baseline(tmp_path, "plain", plan, scenario, 1)
     assert isinstance(fault, Fault)
     assert fault.verdict is Verdict.HARNESS_FAULT
     assert "nothing_of_that_name" in fault.message

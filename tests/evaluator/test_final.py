@@ -11,7 +11,7 @@ from evaluator.final import BEST_OF_ALL
 from evaluator.outcome import Effort, Outcome, Stage, Verdict
 from evaluator.request import Request
 from evaluator.task import load_baselines
-from population.candidate import Candidate
+from population.candidate import Candidate, short_id
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs, candidate, fault
 from tests.evaluator.tiny_harness import QUICK, harness, tiny
 
@@ -152,3 +152,11 @@ def test_dear_scenarios_are_checked_under_some_distributions(tmp_path: Path) -> 
     assert len(names["n16"]) == 2
     assert "normal" in names["n16"]
     assert any(note.startswith("1 of 3 scenarios need more than") for note in found.notes)
+
+
+def test_one_lease_covers_the_final_and_everything_is_built_before_it(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    found = final(tmp_path, backend, RIVAL)
+    assert backend.leased == [f"final of {short_id(ONE.id)}"]
+    assert {score.opponent for score in found.versus} >= {"other", f"candidate:{RIVAL.id}"}
+    assert found.facts["lease_s"] == 1.5

@@ -100,11 +100,3 @@ def test_a_check_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(doctor, "CHECKS", (_odd,))
     found = list(examine())
     assert found == [Finding(name="odd", state=State.LIMITED, detail="check failed: RuntimeError('what now')")]
-
-
-def test_a_gpu_is_listed_as_its_tool_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\necho 'H200, 570.1, 9.0, 0 %'\n")
-    tool.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(tool))
-    assert findings(monkeypatch, "_gpu")["gpu"] == Finding(name="gpu", state=State.OK, detail="H200, 570.1, 9.0, 0 %")
