@@ -101,11 +101,10 @@ def explain_timeout(deadline_s: float, resolved: Resolved) -> Fault:
     return fault(Verdict.TIMEOUT, text, resolved)
 
 
-def explain_mutation(name: str, resolved: Resolved) -> Fault:
-    """INPUT_MUTATED of an input."""
-    text = (
-        f"{_kernels(None, resolved)} in {resolved.scenario} wrote the input {name!r}; inputs are read-only. Write to an output."
-    )
+def explain_mutation(name: str | None, resolved: Resolved) -> Fault:
+    """INPUT_MUTATED; ``name`` is None where the input was restored, so that only the read-only mapping showed the write."""
+    what = "an input and restored it" if name is None else f"the input {name!r}"
+    text = f"{_kernels(None, resolved)} in {resolved.scenario} wrote {what}; inputs are read-only. Write to an output."
     return fault(Verdict.INPUT_MUTATED, text, resolved)
 
 

@@ -3,7 +3,6 @@
 import os
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,10 +179,11 @@ class CandidateSide:
                     return again if again.verdict is first.verdict else first
         finally:
             self._owner.end(child)
+        if first.verdict is not Verdict.OUT_OF_BOUNDS:
+            return first
         damage = self._memory.damage()
-        if damage is not None and damage.what == "input":
-            return explain_mutation(damage.block.buffer.name, self._resolved)
-        return replace(first, message=f"{first.message} Once inputs may be written it ends without an error: look there first.")
+        changed = damage is not None and damage.what == "input"
+        return explain_mutation(damage.block.buffer.name if damage is not None and changed else None, self._resolved)
 
 
 def work_of(program: Program, slots: int) -> Work:
