@@ -61,7 +61,6 @@ def _bind(
     files.clear()  # the mapping closes them
     mapped = session.mapped = map_shares(request["buffers"], taken)
     session.stopwatch = Stopwatch(request["slots"], session.ordinal)
-    memory = torch.cuda.graph_pool_handle()
     for slot in range(request["slots"]):
         arrays: dict[str, dict[str, cupy.ndarray]] = {"input": {}, "output": {}}
         for name, (role, _, _) in mapped.shapes.items():
@@ -69,7 +68,7 @@ def _bind(
         with _on(session):
             bound = baseline.bind(symbols, arrays["input"], arrays["output"])
             session.bound.append(bound)
-            session.graphs.append(_capture(session, slot, bound, memory))
+            session.graphs.append(_capture(session, slot, bound))
     return {"chosen": session.bound[0].chosen, "read_only": mapped.read_only}
 
 
@@ -80,17 +79,18 @@ def _on(session: _Session) -> Iterator[None]:
         yield
 
 
-def _capture(session: _Session, slot: int, bound: Bound, memory: Any) -> torch.cuda.CUDAGraph:
+def _capture(session: _Session, slot: int, bound: Bound) -> torch.cuda.CUDAGraph:
     """The slot's graph, captured after two plain calls: libraries load kernels and choose algorithms in their first.
 
-    ``torch.cuda.graph`` isn't used because it collects garbage and empties torch's cache before each capture.
+    Each has a memory pool of its own: in a shared one the scratch memory of one slot may lie where another keeps its result, and
+    slots run in any order. ``torch.cuda.graph`` isn't used because it collects garbage and empties torch's cache before each capture.
     """
     assert session.stopwatch is not None
     for _ in range(WARM_CALLS):
         bound.call()
     session.stream.synchronize()
     graph = torch.cuda.CUDAGraph()
-    graph.capture_begin(pool=memory, capture_error_mode="relaxed")
+    graph.capture_begin(pool=torch.cuda.graph_pool_handle(), capture_error_mode="relaxed")
     try:
         session.stopwatch.start(slot, session.stream.cuda_stream, capturing=True)
         bound.call()

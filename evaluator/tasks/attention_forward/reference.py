@@ -6,6 +6,7 @@ It runs where its inputs lie: numpy arrays on the CPU, cupy arrays without a cop
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
     the end. Even orders scale q, take exp, and let matrix products choose their order of summation. Odd ones scale the scores by
     float32(scale log2 e) and take exp2, as flash kernels do; in fp32 on the CPU they add up every sum term by term as a loop
-    does, and divide 16-bit weights by their sum before rounding them. Orders above 1 sum the channels of q k^T in another order.
+    does, divide 16-bit weights by their sum before rounding them, and on a GPU multiply 16-bit values on its tensor cores. Orders above 1 sum the channels of q k^T in another order.
     """
     dtype, xp = str(symbols["dtype"]), array_module(inputs["q"])
     with _careful(symbols):
@@ -63,19 +64,22 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
 
 @contextmanager
 def _careful(symbols: Symbols) -> Iterator[None]:
-    """float32 products without TF32, whatever the process allows; one CPU thread for small work.
+    """float32 products without TF32 and 16-bit ones summed in float32, whatever the process allows; one CPU thread for small work.
 
     On a busy machine threads that wait for one another cost five times what they save.
     """
     matmul = torch.backends.cuda.matmul
     threads, precision = torch.get_num_threads(), matmul.fp32_precision
+    reduced = matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction
     work = math.prod(int(symbols[name]) for name in ("b", "h", "sq", "sk", "d"))
     torch.set_num_threads(threads if work > _WORTH_THREADS else 1)
     matmul.fp32_precision = "ieee"
+    matmul.allow_bf16_reduced_precision_reduction = matmul.allow_fp16_reduced_precision_reduction = False
     try:
         yield
     finally:
         matmul.fp32_precision = precision
+        matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction = reduced
         torch.set_num_threads(threads)
 
 
@@ -111,6 +115,8 @@ def _attend(
     head_map = torch.from_numpy(group_of).to(q.device)
     one_by_one = textbook and weight_type is None and on_cpu
     times = _term_by_term if one_by_one else torch.matmul
+    if textbook and weight_type is not None and not on_cpu:
+        times = partial(_on_tensor_cores, dtype=weight_type)
     block = max(1, _MOST_SCORES[q.device.type] // (heads * k.shape[1]))
     for start in range(0, rows, block):
         stop = min(start + block, rows)
@@ -136,6 +142,11 @@ def _attend(
             values = v[entry, low:high][:, head_map].transpose(0, 1)
             out[entry, start:stop] = (times(weights, values) / total).transpose(0, 1)
     return out, lse
+
+
+def _on_tensor_cores(left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """left @ right of values that the 16-bit type holds exactly, summed in float32 as tensor cores do, which round less carefully."""
+    return torch.bmm(left.to(dtype), right.to(dtype), out_dtype=torch.float32)
 
 
 def _weights(scores: torch.Tensor, hidden: torch.Tensor | None, base_2: bool) -> tuple[torch.Tensor, torch.Tensor]:
