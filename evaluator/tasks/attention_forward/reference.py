@@ -49,8 +49,9 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
     the end. Even orders scale q, take exp, and let matrix products choose their order of summation. Odd ones scale the scores by
-    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 on the CPU they add up every sum term by term as a loop
-    does, divide 16-bit weights by their sum before rounding them, and on a GPU multiply 16-bit values on its tensor cores. Orders above 1 sum the channels of q k^T in another order.
+    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 on the CPU they add up every sum term by term as a loop does;
+    16-bit weights are divided by their sum before rounding, and on a GPU multiplied on its tensor cores. Orders above 1 sum the
+    channels of q k^T in another order.
     """
     dtype, xp = str(symbols["dtype"]), array_module(inputs["q"])
     with _careful(symbols):
@@ -64,7 +65,7 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
 
 @contextmanager
 def _careful(symbols: Symbols) -> Iterator[None]:
-    """float32 products without TF32 and 16-bit ones summed in float32, whatever the process allows; one CPU thread for small work.
+    """float32 products without TF32, 16-bit ones summed in float32, whatever the process allows; one CPU thread for small work.
 
     On a busy machine threads that wait for one another cost five times what they save.
     """
@@ -145,7 +146,7 @@ def _attend(
 
 
 def _on_tensor_cores(left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """left @ right of values that the 16-bit type holds exactly, summed in float32 as tensor cores do, which round less carefully."""
+    """left @ right of values that the 16-bit type holds exactly, in the float32 sums of tensor cores, which round less carefully."""
     return torch.bmm(left.to(dtype), right.to(dtype), out_dtype=torch.float32)
 
 
