@@ -30,7 +30,7 @@ extern "C" __global__ void zero(__nv_bfloat16* out, float* lse) { lse[threadIdx.
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     """What the next evaluation gives, instead of a measurement."""
     found = [outcome("x", 1.2)]
-    monkeypatch.setattr(measure, "evaluate", lambda *arguments, **more: found[0])
+    monkeypatch.setattr(measure, "evaluate", lambda candidates, *arguments, **more: (found[0] for _ in candidates))
     return found
 
 
@@ -152,10 +152,10 @@ def test_a_final_that_refutes_gives_9(ask, finished: Path, monkeypatch: pytest.M
 
 def test_the_covering_set_is_the_smallest_that_a_candidate_claims() -> None:
     task = load_task("attention_forward")
-    assert measure.covering_set(candidate_of(SEED.read_text(), Language.CPP), task) == "cpu_quick"
-    assert measure.covering_set(candidate_of("no plan", Language.CPP), task) == "cpu_quick"
+    assert measure.covering_set([candidate_of(SEED.read_text(), Language.CPP)], task) == "cpu_quick"
+    assert measure.covering_set([candidate_of("no plan", Language.CPP)], task) == "cpu_quick"
     anywhere = SEED.read_text().replace("domain =", "# domain =")
-    assert measure.covering_set(candidate_of(anywhere, Language.CPP), task) == "cpu_quick"
+    assert measure.covering_set([candidate_of(anywhere, Language.CPP)], task) == "cpu_quick"
     assert measure.sets_for(task, Language.CUDA)[0] == "quick3"
 
 

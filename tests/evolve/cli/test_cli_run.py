@@ -107,7 +107,7 @@ def test_a_second_run_of_one_file_takes_a_free_name_and_says_so(ask, finished: P
         ("task.name=nosuch", 3, "built in are attention_forward"),
         ("task.name=./nosuch", 3, "nosuch"),
         ("task.scenarios=six", 3, "it has three, five"),
-        ("task.backend=cuda", 3, "no launcher"),
+        ("task.backend=cuda", 3, "isn't a .cu file"),
         ('population.seeds=["nosuch"]', 3, "no seed 'nosuch'"),
         ('population.seeds=["./nosuch.cpp"]', 3, "can't be read"),
         ('population.seeds=["./sim.toml"]', 3, "isn't a"),
