@@ -4,7 +4,8 @@ A backend knows nothing of correctness, statistics or scores; ``evaluator.check`
 sides. ``tests/contracts/backend.py`` holds the contract test that every implementation passes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.disturbance import Pressure
 from evaluator.outcome import Device, Fault
 from evaluator.plan.resolved import Resolved
 from evaluator.task_card import Scenario
@@ -54,6 +56,13 @@ class Ran:
     elapsed_us: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A device that one evaluation holds. ``facts()`` tells what it has used of it so far, with units in the names."""
+
+    facts: Callable[[], Mapping[str, int | float | str | bool]] = dict
+
+
 class Side(Protocol):
     """One party of a race: a process of its own that holds ``slots`` complete sets of buffers for one scenario.
 
@@ -80,10 +89,11 @@ class Side(Protocol):
 
 
 class Backend(Protocol):
-    """Builds and runs candidates of one language on one device."""
+    """Builds and runs candidates of one language on one device; ``pressure`` tells what disturbs that device from outside."""
 
     device: Device
     language: Language
+    pressure: Pressure
 
     def facts(self) -> Mapping[str, int]:
         """Device facts that plan expressions may use: ``sm_count``, ``shared_limit``."""
@@ -93,6 +103,12 @@ class Backend(Protocol):
 
     def gate(self, build: Build, resolved: Resolved) -> Fault | None:
         """Judge the compiled artefact, never the source text."""
+
+    def lease(self, purpose: str) -> AbstractContextManager[Lease]:
+        """Hold the device for all checks and races of one evaluation; compiling stays outside.
+
+        Nothing is held where the host's lock does that for each race (CPU). Raises LockTimeoutError naming the holder.
+        """
 
     def start(self, program: Program, slots: int) -> Side | Fault:
         """Start the candidate's process for one scenario."""

@@ -15,6 +15,7 @@ from evaluator.request import Request
 from evaluator.session import Session
 from evaluator.stages import baseline_opponent, examine, race_opponent
 from evaluator.statistics import geometric_mean
+from population.candidate import short_id
 
 
 def search(session: Session, request: Request) -> Outcome:
@@ -26,13 +27,14 @@ def search(session: Session, request: Request) -> Outcome:
     open_findings(findings, prepared)
     rng = random_stream(session.entropy)
     programs = by_cost(session, prepared.programs)
-    for stage in (_check_small, _time_quick, _check_all, time_primary):
-        ended = stage(findings, rng, programs)
-        if isinstance(ended, Fault):
-            return findings.refused(ended)
-        if ended is not None:
-            return ended
-    return score(findings)
+    with session.backend.lease(f"evaluating {short_id(request.candidate.id)}") as findings.lease:
+        for stage in (_check_small, _time_quick, _check_all, time_primary):
+            ended = stage(findings, rng, programs)
+            if isinstance(ended, Fault):
+                return findings.refused(ended)
+            if ended is not None:
+                return ended
+        return score(findings)
 
 
 def open_findings(findings: Findings, prepared: Prepared) -> None:

@@ -31,23 +31,25 @@ def final(session: Session, request: Request) -> Outcome:
     findings.note("races not checked: no sanitizer on this backend")
     rng = random_stream(fresh.entropy)
     programs = by_cost(fresh, prepared.programs)
-    fault = _check_everything(findings, rng, programs)
-    if fault is not None:
-        return findings.refused(fault)
-    timed = time_primary(findings, rng, programs)
-    session.controls = fresh.controls
-    if isinstance(timed, Fault):
-        return findings.refused(timed)
-    versus = _versus(findings, rng, programs)
-    return replace(score(findings), versus=versus)
+    hidden = _hidden(findings, rng)
+    if isinstance(hidden, Fault):
+        return findings.refused(hidden)
+    rivals = _prepared_rivals(findings)
+    with fresh.backend.lease(f"final of {short_id(request.candidate.id)}") as findings.lease:
+        fault = _check_everything(findings, rng, (*programs, *hidden))
+        if fault is not None:
+            return findings.refused(fault)
+        timed = time_primary(findings, rng, programs)
+        session.controls = fresh.controls
+        if isinstance(timed, Fault):
+            return findings.refused(timed)
+        versus = _versus(findings, rng, programs, rivals)
+        return replace(score(findings), versus=versus)
 
 
 def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Every claimed scenario and every hidden one that the candidate claims, under all distributions."""
-    hidden = _hidden(findings, rng)
-    if isinstance(hidden, Fault):
-        return hidden
-    for program in (*programs, *hidden):
+    """Every program, of claimed and of hidden scenarios, under all distributions."""
+    for program in programs:
         fault = examine(findings, rng, program, findings.session.task.distributions)
         if fault is not None:
             return fault
@@ -71,20 +73,26 @@ def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...]
     return by_cost(session, prepared.programs)
 
 
-def _versus(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> tuple[Fitness, ...]:
+def _versus(
+    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], rivals: Sequence[Prepared]
+) -> tuple[Fitness, ...]:
     """Scores against the other baselines and against each rival over the scenarios that both claim."""
     session = findings.session
     opponents: list[tuple[Opponent, Sequence[Program]]] = [
         (baseline_opponent(session, baseline), programs) for baseline in session.baselines[1:]
     ]
-    for rival in findings.request.rivals:
-        prepared = _prepared_rival(findings, rival)
-        if prepared is not None:
-            claimed = {program.scenario.name for program in prepared.programs}
-            shared = [program for program in programs if program.scenario.name in claimed]
-            opponents.append((rival_opponent(session, prepared), shared))
+    for rival in rivals:
+        claimed = {program.scenario.name for program in rival.programs}
+        shared = [program for program in programs if program.scenario.name in claimed]
+        opponents.append((rival_opponent(session, rival), shared))
     scores = (_race_all(findings, rng, shared, opponent) for opponent, shared in opponents)
     return tuple(found for found in scores if found is not None)
+
+
+def _prepared_rivals(findings: Findings) -> list[Prepared]:
+    """The rivals that can be built, those that can't named in a note."""
+    prepared = (_prepared_rival(findings, rival) for rival in findings.request.rivals)
+    return [rival for rival in prepared if rival is not None]
 
 
 def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from evaluator.backend import Lease
 from evaluator.outcome import Check, Fault, Fitness, Outcome, Stage, Timing, Verdict
 from evaluator.request import Request
 from evaluator.session import Session
@@ -11,7 +12,7 @@ from evaluator.settings import harness_id
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """Collects evidence while the stages run; ``outcome`` freezes it."""
+    """Collects evidence while the stages run; ``outcome`` freezes it. ``lease`` is the device while it is held."""
 
     session: Session
     request: Request
@@ -21,6 +22,7 @@ class Findings:
     timings: list[Timing] = field(default_factory=list)
     facts: dict[str, int | float | str | bool] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    lease: Lease = field(default_factory=Lease)
 
     def note(self, text: str) -> None:
         """Keep a note once."""
@@ -55,7 +57,7 @@ class Findings:
     ) -> Outcome:
         session = self.session
         controls = session.controls
-        facts: Mapping[str, int | float | str | bool] = dict(self.facts)
+        facts: Mapping[str, int | float | str | bool] = {**self.facts, **self.lease.facts()}
         return Outcome(
             candidate_id=self.request.candidate.id,
             effort=self.request.effort,

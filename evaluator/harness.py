@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evaluator.backend import Backend
 from evaluator.cascade import search
-from evaluator.disturbance import Pressure, cpu_pressure_us
+from evaluator.disturbance import Pressure
 from evaluator.final import final
 from evaluator.findings import Findings
 from evaluator.locks import lock_path
@@ -41,7 +41,7 @@ class Harness:
         entropy: Entropy = os.urandom,
         *,
         baseline: str | None = None,
-        pressure: Pressure = cpu_pressure_us,
+        pressure: Pressure | None = None,
         lock: Path | None = None,
     ) -> None:
         card = task.card(set_name)
@@ -55,7 +55,7 @@ class Harness:
             pool=Pool(task, settings.pool_bytes, entropy(SECRET_BYTES)),
             clock=clock,
             entropy=entropy,
-            pressure=pressure,
+            pressure=pressure or backend.pressure,
             lock=lock or lock_path(),
         )
 

@@ -1,4 +1,4 @@
-"""A lock for the whole host: compiling shares it, timing on the CPU has it alone.
+"""A lock for the whole host: compiling shares it, timing on the CPU has it alone. Each GPU has one of its own.
 
 Held through ``flock``, so the kernel releases it when its holder dies. A second file is a turnstile that everybody passes on
 the way in: a timer waits in it, so that a stream of compilers can't starve it. Notes beside the lock say who holds it, for
@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 
 class LockTimeoutError(TimeoutError):
-    """The host lock wasn't free in time; the text says who holds it."""
+    """A lock wasn't free in time; the text says who holds it."""
 
 
 def lock_path() -> Path:
@@ -68,7 +68,7 @@ def _acquire(file: int, kind: int, path: Path, deadline: float, clock: Clock) ->
         except BlockingIOError:
             if clock() >= deadline:
                 raise LockTimeoutError(
-                    f"the host lock {path} was not free in time; held by {_holders(path)}. "
+                    f"the lock {path} was not free in time; held by {_holders(path)}. "
                     "Wait for that process or stop it, then try again."
                 ) from None
             time.sleep(0.005)

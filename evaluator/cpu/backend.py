@@ -3,16 +3,18 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from evaluator.backend import Build, Program, Side
+from evaluator.backend import Build, Lease, Program, Side
 from evaluator.cache import BuildCache
-from evaluator.cpu.baseline import BaselinePool, start_baseline
+from evaluator.cpu.baseline import start_baseline, warm_pool
 from evaluator.cpu.build import COMPILE_LIMITS, build_candidate, host_program
 from evaluator.cpu.child import Child, Clock
 from evaluator.cpu.device import choose_cores, describe_device
 from evaluator.cpu.gate import gate
 from evaluator.cpu.side import start_candidate
+from evaluator.disturbance import Pressure, cpu_pressure_us
 from evaluator.outcome import Fault
 from evaluator.plan.resolved import Resolved
 from evaluator.sandbox import Limits
@@ -41,6 +43,7 @@ class CpuBackend:
         if not 1 <= threads <= MOST_THREADS:
             raise ValueError(f"{threads} threads: the CPU backend runs 1 to {MOST_THREADS}")
         self.language = Language.CPP
+        self.pressure: Pressure = cpu_pressure_us
         self._cache = BuildCache(cache_folder.resolve())
         self._cores = tuple(choose_cores(threads) if cores is None else cores)
         self._clock_ns = clock_ns
@@ -49,7 +52,7 @@ class CpuBackend:
         self.device = describe_device(len(self._cores), self._host)
         # A child dies with the thread that started it, so one thread that lives as long as the backend starts them all.
         self._spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="cpu-spawner")
-        self._baselines = BaselinePool(self._cores, clock_ns, self._on_spawner)
+        self._baselines = warm_pool(self._cores, clock_ns, self._on_spawner)
 
     def facts(self) -> Mapping[str, int]:
         """See ``evaluator.backend.Backend``: ``sm_count`` is the number of threads, ``shared_limit`` 0."""
@@ -62,6 +65,10 @@ class CpuBackend:
     def gate(self, build: Build, resolved: Resolved) -> Fault | None:
         """See ``evaluator.backend.Backend``. Verdict: GATE_VIOLATION."""
         return gate(build, resolved)
+
+    def lease(self, purpose: str) -> AbstractContextManager[Lease]:
+        """See ``evaluator.backend.Backend``."""
+        return nullcontext(Lease())
 
     def start(self, program: Program, slots: int) -> Side | Fault:
         """See ``evaluator.backend.Backend``. Gates again, since loading what doesn't pass would run its code unsealed."""

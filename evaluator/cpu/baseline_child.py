@@ -5,7 +5,6 @@ name slots to run, and the parent's clock runs until the record comes back.
 """
 
 import gc
-import json
 import mmap
 import os
 import select
@@ -24,9 +23,9 @@ from evaluator.backend import Array
 from evaluator.baseline import Baseline, Bound
 from evaluator.cpu.baseline import COMMAND, RECORD
 from evaluator.cpu.memory import NUMPY_TYPES
+from evaluator.messages import receive_message, send_message
 from evaluator.task import load_baselines
-
-MESSAGE_BYTES = 1 << 16
+from evaluator.warm import usable_baseline
 
 
 @dataclass(slots=True)
@@ -50,15 +49,8 @@ def _array(block: Mapping[str, Any], files: Mapping[bool, mmap.mmap]) -> Array:
 
 def _bind(baselines: Mapping[str, Baseline], request: Mapping[str, Any], inputs_fd: int, scratch_fd: int) -> list[Bound]:
     """One bound baseline per slot. Raises ValueError with the reason if it can't run."""
-    baseline = baselines.get(request["baseline"])
-    if baseline is None:
-        raise ValueError(f"the task has no baseline of that name; it has {', '.join(baselines)}")
-    missing = baseline.available()
-    if missing is not None:
-        raise ValueError(missing)
     symbols = request["symbols"]
-    if not baseline.supports(symbols):
-        raise ValueError(f"it doesn't compute the scenario {symbols}")
+    baseline = usable_baseline(baselines, request["baseline"], symbols)
     files = {True: _map(inputs_fd, mmap.PROT_READ), False: _map(scratch_fd, mmap.PROT_READ | mmap.PROT_WRITE)}
     bound = []
     for slot in range(request["slots"]):
@@ -70,15 +62,14 @@ def _bind(baselines: Mapping[str, Baseline], request: Mapping[str, Any], inputs_
 
 def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.socket) -> bool:
     """Handle one control message; False when the parent is gone."""
-    text, files, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 3)
-    if not text:
+    received = receive_message(control)
+    if received is None:
         return False
-    message = json.loads(text)
+    message, files = received
     error: str | None = None
     try:
         if message["do"] == "bind":
-            request = json.loads(os.pread(files[0], os.fstat(files[0]).st_size, 0))
-            session.bound = _bind(baselines, request, files[1], files[2])
+            session.bound = _bind(baselines, message, *files)
             _use_threads(session.threads)
         elif message["do"] == "store":
             session.bound[message["slot"]].store()
@@ -94,7 +85,7 @@ def _obey(session: _Session, baselines: Mapping[str, Baseline], control: socket.
         error = f"{type(raised).__name__}: {raised}"
     for descriptor in files:
         os.close(descriptor)
-    control.send(json.dumps({"error": error}).encode())
+    send_message(control, {"error": error})
     return True
 
 

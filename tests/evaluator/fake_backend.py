@@ -3,13 +3,14 @@
 It runs the tiny task (y = 2 x, total = row sums of x) of tests/evaluator/tiny_task.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from evaluator.backend import Array, Build, Program, Ran, Side
+from evaluator.backend import Array, Build, Lease, Program, Ran, Side
 from evaluator.outcome import Device, Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from evaluator.task_card import Scenario
@@ -110,12 +111,27 @@ class FakeBackend:
     windows: list[tuple[FakeSide, tuple[int, ...]]] = field(default_factory=list)
     fills: list[tuple[FakeSide, bytes, int]] = field(default_factory=list)
     built: list[str] = field(default_factory=list)
+    leased: list[str] = field(default_factory=list)
+    held: bool = False
     closed: bool = False
 
     def facts(self) -> Mapping[str, int]:
         return {"sm_count": 2, "shared_limit": 0}
 
+    def pressure(self) -> int:
+        return 0
+
+    @contextmanager
+    def lease(self, purpose: str) -> Iterator[Lease]:
+        self.leased.append(purpose)
+        self.held = True
+        try:
+            yield Lease(facts=lambda: {"lease_s": 1.5})
+        finally:
+            self.held = False
+
     def build(self, source: str, resolved: Resolved) -> Build | Fault:
+        assert not self.held, "compiling stays outside the lease"
         behaviour = self.of(hash_text(source))
         self.built.append(str(sorted(resolved.defines.items())))
         if behaviour.build_fault is not None:
@@ -141,6 +157,7 @@ class FakeBackend:
         return self.behaviours.get(name, Behaviour())
 
     def _start(self, name: str, scenario: Scenario, slots: int) -> Side | Fault:
+        assert self.held, "a side runs under a lease"
         behaviour = self.of(name)
         if behaviour.start_fault is not None:
             return behaviour.start_fault

@@ -7,7 +7,7 @@ import pytest
 
 from evaluator.outcome import Outcome, Stage, Verdict
 from evaluator.request import Request
-from population.candidate import Candidate, Language
+from population.candidate import Candidate, Language, short_id
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs, candidate, fault, noisy
 from tests.evaluator.tiny_harness import harness
 
@@ -155,3 +155,18 @@ def test_every_process_is_closed_again(tmp_path: Path) -> None:
     harness(backend, tmp_path).evaluate(Request(candidate=one))
     assert backend.sides
     assert all(side.closed for side in backend.sides)
+
+
+def test_one_lease_covers_checks_and_races_and_tells_what_it_used(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    one = candidate()
+    found = harness(backend, tmp_path).evaluate(Request(candidate=one))
+    assert found.verdict is Verdict.OK
+    assert backend.leased == [f"evaluating {short_id(one.id)}"]
+    assert found.facts["lease_s"] == 1.5
+
+
+def test_a_refusal_before_anything_runs_takes_no_lease(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    harness(backend, tmp_path).evaluate(Request(candidate=candidate(extra='domain = "n > 1000"')))
+    assert backend.leased == []

@@ -10,9 +10,9 @@ import pytest
 
 from evaluator.backend import Ran
 from evaluator.cpu.backend import CpuBackend
-from evaluator.cpu.baseline import BaselineSide
 from evaluator.cpu.device import choose_cores
 from evaluator.outcome import Fault, Verdict
+from evaluator.warm import BaselineSide
 from tests.contracts import vector_scale
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from evaluator.outcome import Effort, Outcome, Stage, Verdict
 from evaluator.request import Request
-from population.candidate import Candidate
+from population.candidate import Candidate, short_id
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs, candidate, fault
 from tests.evaluator.tiny_harness import QUICK, harness
 
@@ -115,3 +115,11 @@ def test_a_task_without_hidden_scenarios_is_noted(tmp_path: Path) -> None:
         Request(candidate=ONE, effort=Effort.FINAL)
     )
     assert any("no hidden scenarios" in note for note in found.notes)
+
+
+def test_one_lease_covers_the_final_and_everything_is_built_before_it(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    found = final(tmp_path, backend, RIVAL)
+    assert backend.leased == [f"final of {short_id(ONE.id)}"]
+    assert {score.opponent for score in found.versus} == {"other", f"candidate:{RIVAL.id}"}
+    assert found.facts["lease_s"] == 1.5
