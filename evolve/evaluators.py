@@ -68,6 +68,6 @@ def spare_cores() -> int:
 def settings_of(backend: str, pace: str, looks: int | None = None) -> HarnessSettings:
     """The harness's settings for a backend at a pace ("full" or "quick"); ``looks`` None: as many as the pace takes."""
     if backend == "cuda":
-        return cuda_settings(pace) if looks is None else cuda_settings(pace, looks)
+        return cuda_settings(pace, looks)
     of_pace: Callable[..., HarnessSettings] = quick_settings if pace == "quick" else full_settings
     return of_pace() if looks is None else of_pace(looks)
