@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from evaluator.task_card import Scenario
 from population.candidate import Language
 
 Array = NDArray[np.generic]
-"""A host array; bf16 is carried as its uint16 bit pattern."""
+"""A host array, or a device array (cupy) with the same dtypes where a backend's ``array_module`` is cupy; bf16 is carried as its
+uint16 bit pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +90,15 @@ class Side(Protocol):
 
 
 class Backend(Protocol):
-    """Builds and runs candidates of one language on one device; ``pressure`` tells what disturbs that device from outside."""
+    """Builds and runs candidates of one language on one device.
+
+    ``array_module`` (numpy or cupy) makes the arrays that its sides take in ``fill`` and give in ``read``. ``pressure`` tells
+    what disturbs the device from outside.
+    """
 
     device: Device
     language: Language
+    array_module: Any
     pressure: Pressure
 
     def facts(self) -> Mapping[str, int]:

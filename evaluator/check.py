@@ -3,9 +3,11 @@
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
+from evaluator.arrays import array_module, floats, places
 from evaluator.backend import Array, Side
 from evaluator.compare import Comparison, compare, largest_difference
 from evaluator.dtypes import decode
@@ -129,11 +131,12 @@ def _ended(fault: Fault, draw: Draw) -> Checked:
 
 def _same(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
     """Whether all outputs agree bit by bit."""
-    return all(np.array_equal(_bits(one[name]), _bits(other[name])) for name in one)
+    return all(bool(array_module(one[name]).array_equal(_bits(one[name]), _bits(other[name]))) for name in one)
 
 
 def _bits(array: Array) -> Array:
-    return np.ascontiguousarray(array).view(f"uint{8 * array.dtype.itemsize}")
+    contiguous = array_module(array).ascontiguousarray(array)
+    return cast(Array, contiguous.view(np.dtype(f"uint{8 * array.dtype.itemsize}")))
 
 
 def _is_near(comparison: Comparison) -> bool:
@@ -181,22 +184,20 @@ def _place(draw: Draw, spec: TensorSpec, got: Array) -> str:
     expected = draw.member.expected[spec.name]
     if got.shape != expected.shape:
         return ""
+    xp = array_module(expected)
     values = decode(got, draw.member.tolerances[spec.name].dtype).astype(np.float64)
-    allowed = draw.member.tolerances[spec.name].row_allowed[..., np.newaxis]
+    row_allowed = draw.member.tolerances[spec.name].row_allowed
     with np.errstate(invalid="ignore"):
-        wrong = ~((np.abs(values - expected) <= allowed) | (values == expected) | (np.isnan(values) & np.isnan(expected)))
-    places = np.argwhere(wrong)
-    if not len(places):
+        near = xp.abs(values - expected) <= row_allowed[..., np.newaxis]
+    wrong = places(~(near | (values == expected) | (xp.isnan(values) & xp.isnan(expected))))
+    if wrong is None:
         return ""
-    first = tuple(int(i) for i in places[0])
-    at = ", ".join(f"{axis}={i}" for axis, i in zip(spec.axes, first, strict=True))
-    spread = ", ".join(
-        f"{axis} {low}..{high}" for axis, low, high in zip(spec.axes, places.min(axis=0), places.max(axis=0), strict=True)
-    )
+    at = ", ".join(f"{axis}={i}" for axis, i in zip(spec.axes, wrong.first, strict=True))
+    spread = ", ".join(f"{axis} {low}..{high}" for axis, low, high in zip(spec.axes, wrong.low, wrong.high, strict=True))
+    found, want, allowed = floats(values[wrong.first], expected[wrong.first], row_allowed[wrong.first[:-1]])
     return (
-        f"first wrong at {at}: got {values[first]:.6g}, expected {expected[first]:.6g} "
-        f"(error allowed there {float(allowed[first[:-1]][0]):.3g}); {len(places)} of {values.size} elements are wrong, "
-        f"within {spread}"
+        f"first wrong at {at}: got {found:.6g}, expected {want:.6g} "
+        f"(error allowed there {allowed:.3g}); {wrong.count} of {values.size} elements are wrong, within {spread}"
     )
 
 
@@ -210,12 +211,13 @@ def _unsteady(
     other = runs[1] if follows else next(run for run in (*runs[1:], *again) if not _same(runs[0], run))
     spec = next(spec for spec in specs if not _same({"": runs[0][spec.name]}, {"": other[spec.name]}))
     one, two = (draw.undo(run)[spec.name] for run in (runs[0], other))
-    places = np.argwhere(_bits(one) != _bits(two))
-    at = ", ".join(f"{axis}={int(i)}" for axis, i in zip(spec.axes, places[0], strict=True))
+    differing = places(_bits(one) != _bits(two))
+    assert differing is not None  # undoing is exact, so what differs before differs after
+    at = ", ".join(f"{axis}={i}" for axis, i in zip(spec.axes, differing.first, strict=True))
     cause = "the same inputs over different memory contents" if follows else "the same inputs again"
     return Fault(
         verdict=verdict,
         stage=Stage.CHECK,
-        message=f"{spec.name} differs with {cause} in {len(places)} of {one.size} elements, first at {at}. {ADVICE[verdict]}",
+        message=f"{spec.name} differs with {cause} in {differing.count} of {one.size} elements, first at {at}. {ADVICE[verdict]}",
         scenario=draw.member.scenario.name,
     )

@@ -1,15 +1,16 @@
-"""Element types of tensors: how they lie in host arrays, and how values are rounded to them.
+"""Element types of tensors: how they lie in arrays of the host or the device, and how values are rounded to them.
 
 numpy has no bf16, so a bf16 array is carried as its uint16 bit pattern. ``fp32`` is the value of the symbol ``dtype``,
 ``float32`` the literal of a tensor that is float32 whatever the symbol says; both are the same type.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arrays import array_module
 from evaluator.backend import Array
 
 
@@ -48,15 +49,14 @@ def element_type(dtype: str) -> ElementType:
 def encode(values: NDArray[Any], dtype: str) -> Array:
     """The values rounded to nearest even, in their storage form (float16, float32, or uint16 for bf16)."""
     storage = element_type(dtype).storage
+    xp = array_module(values)
     if dtype != "bf16":
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(values, dtype=storage)
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+            return cast(Array, xp.ascontiguousarray(values, dtype=storage))
+    bits = xp.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
-    nan = np.isnan(values)
-    if nan.any():
-        rounded[nan] = 0x7FC0
-    return rounded
+    rounded[xp.isnan(values)] = 0x7FC0
+    return cast(Array, rounded)
 
 
 def decode(array: Array, dtype: str) -> NDArray[np.float32]:
@@ -71,11 +71,14 @@ def decode(array: Array, dtype: str) -> NDArray[np.float32]:
 def unit_in_last_place(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
     """Distance from each finite |value| to the next larger number of the type; that of subnormals at and near zero."""
     kind = element_type(dtype)
-    _, exponent = np.frexp(np.abs(values))
-    return np.asarray(np.ldexp(1.0, np.maximum(exponent - 1, kind.min_exponent) - kind.mantissa_bits), dtype=np.float64)
+    xp = array_module(values)
+    _, exponent = xp.frexp(xp.abs(values))
+    ones = xp.ones_like(values, dtype=np.float64)
+    return cast(NDArray[np.float64], xp.ldexp(ones, xp.maximum(exponent - 1, kind.min_exponent) - kind.mantissa_bits))
 
 
 def round_mantissa(values: NDArray[Any], bits: int) -> NDArray[np.float64]:
     """The values rounded to nearest even at ``bits`` stored mantissa bits, with an unbounded exponent, as float64."""
-    fraction, exponent = np.frexp(np.asarray(values, dtype=np.float64))
-    return np.asarray(np.ldexp(np.rint(np.ldexp(fraction, bits + 1)), exponent - bits - 1), dtype=np.float64)
+    xp = array_module(values)
+    fraction, exponent = xp.frexp(xp.asarray(values, dtype=np.float64))
+    return cast(NDArray[np.float64], xp.ldexp(xp.rint(xp.ldexp(fraction, bits + 1)), exponent - bits - 1))

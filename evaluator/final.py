@@ -22,7 +22,8 @@ FRESH_SECRET_BYTES = 32
 
 def final(session: Session, request: Request) -> Outcome:
     """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
-    fresh = replace(session, pool=Pool(session.task, session.settings.pool_bytes, session.entropy(FRESH_SECRET_BYTES)))
+    secret = session.entropy(FRESH_SECRET_BYTES)
+    fresh = replace(session, pool=Pool(session.task, session.settings.pool_bytes, secret, session.backend.array_module))
     findings = Findings(session=fresh, request=request, started_s=fresh.clock())
     prepared = prepare(fresh, request.candidate, fresh.card)
     if isinstance(prepared, Fault):

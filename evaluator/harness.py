@@ -52,7 +52,7 @@ class Harness:
             backend=backend,
             settings=settings,
             baselines=open_baselines(task, card, backend, baseline),
-            pool=Pool(task, settings.pool_bytes, entropy(SECRET_BYTES)),
+            pool=Pool(task, settings.pool_bytes, entropy(SECRET_BYTES), backend.array_module),
             clock=clock,
             entropy=entropy,
             pressure=pressure or backend.pressure,

@@ -9,6 +9,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        """Host memory of inputs and expected outputs."""
+        """Memory of inputs and expected outputs, where they live."""
         return sum(array.nbytes for array in (*self.inputs.values(), *self.expected.values()))
 
 
@@ -54,10 +55,14 @@ class Draw:
 
 
 class Pool:
-    """The input sets of one session. Not thread-safe: one evaluation uses it at a time."""
+    """The input sets of one session, as arrays of ``xp`` (numpy or cupy: they live where the backend's sides compare).
 
-    def __init__(self, task: Task, most_bytes: int, secret: bytes) -> None:
+    Not thread-safe: one evaluation uses it at a time.
+    """
+
+    def __init__(self, task: Task, most_bytes: int, secret: bytes, xp: Any = np) -> None:
         self._task = task
+        self._xp = xp
         self._most_bytes = most_bytes
         self._secret = secret
         self._members: OrderedDict[str, Member] = OrderedDict()
@@ -97,13 +102,13 @@ class Pool:
 
     @property
     def held_bytes(self) -> int:
-        """Host memory of all members kept now."""
+        """Memory of all members kept now, where they live."""
         return self._held_bytes
 
     def _make(self, scenario: Scenario, distribution: str, key: str) -> Member:
         seed = hashlib.sha256(self._secret + key.encode()).digest()
         rng = np.random.default_rng(int.from_bytes(seed))
-        inputs = self._task.inputs(scenario.symbols, distribution, rng)
+        inputs = self._task.inputs(scenario.symbols, distribution, rng, self._xp)
         expected = self._task.reference(scenario.symbols, inputs)
         return Member(
             key=key,

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arrays import array_module, on_host
 from evaluator.backend import Array
 from evaluator.baseline import Baseline
 from evaluator.dtypes import decode, element_type, encode, round_mantissa
@@ -30,7 +31,7 @@ Arrays = Mapping[str, Array]
 Expected = Mapping[str, NDArray[np.float64]]
 
 BUILT_IN = Path(__file__).parent / "tasks"
-_RULES = ("tolerance.py", "compare.py", "dtypes.py", "transforms.py", "scenario_sets.py", "task.py")
+_RULES = ("arrays.py", "tolerance.py", "compare.py", "dtypes.py", "transforms.py", "scenario_sets.py", "task.py")
 _MOST_ORDERS = 8
 _ENOUGH_ELEMENTS = 1 << 11
 
@@ -39,8 +40,10 @@ _ENOUGH_ELEMENTS = 1 << 11
 class Task:
     """A task folder, read and validated; its ``task.py`` is imported at the first call that needs it.
 
-    Arrays are contiguous host arrays in stored form (bf16 as uint16). ``hash`` covers everything that decides a score. TaskError
-    where a function of the folder gives something of another shape or type than ``task.toml`` declares.
+    Arrays are contiguous and in stored form (bf16 as uint16), of the host or, where the inputs were asked for there, of the device:
+    a ``task.py`` that says ``DEVICE_ARRAYS = True`` computes on both, for any other they are copied. ``hash`` covers everything
+    that decides a score. TaskError where a function of the folder gives something of another shape or type than ``task.toml``
+    declares.
     """
 
     name: str
@@ -94,19 +97,27 @@ class Task:
             raise TaskError(f"{self.folder / 'task.py'}: scalars() gives {sorted(given)}, task.toml declares otherwise")
         return {name: float(np.float32(value)) for name, value in given.items()}
 
-    def inputs(self, symbols: Symbols, distribution: str, rng: np.random.Generator) -> dict[str, Array]:
-        """Fresh inputs of one distribution."""
+    def inputs(self, symbols: Symbols, distribution: str, rng: np.random.Generator, xp: Any = np) -> dict[str, Array]:
+        """Fresh inputs of one distribution as arrays of ``xp`` (numpy or cupy)."""
         if distribution not in self.distributions:
             raise TaskError(f"task {self.name} has no distribution {distribution!r}; it has {', '.join(self.distributions)}")
-        return self._checked("inputs", self._function("inputs")(symbols, distribution, rng), symbols, "input")
+        if self._on_device():
+            given = self._function("inputs")(symbols, distribution, rng, xp)
+        else:
+            given = self._function("inputs")(symbols, distribution, rng)
+            if xp is not np:
+                given = {name: xp.asarray(array) for name, array in given.items()}
+        return self._checked("inputs", given, symbols, "input", xp)
 
     def reference(self, symbols: Symbols, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
         """The right outputs in float64, from the inputs as they were rounded."""
-        return self._checked("reference", self._function("reference")(symbols, inputs), symbols, "output", np.float64)
+        given = self._arrays_function("reference")(symbols, inputs)
+        return self._checked("reference", given, symbols, "output", _module_of(inputs), np.float64)
 
     def plain(self, symbols: Symbols, inputs: Arrays, order: int = 0) -> dict[str, Array]:
         """The outputs of ordinary maths at the declared precision; other orders sum in another order."""
-        return self._checked("plain", self._function("plain")(symbols, inputs, order), symbols, "output")
+        given = self._arrays_function("plain")(symbols, inputs, order)
+        return self._checked("plain", given, symbols, "output", _module_of(inputs))
 
     def tolerances(self, symbols: Symbols, inputs: Arrays, expected: Expected) -> dict[str, Tolerance]:
         """The allowed error of each output on these inputs, from several orders of plain maths (more for small tensors)."""
@@ -126,18 +137,24 @@ class Task:
     def transform(self, symbols: Symbols, rng: np.random.Generator) -> Transform:
         """An exact change of contents, drawn at random; the identity if the task has none."""
         function = getattr(self._module(), "transform", None)
-        return cast(Transform, function(symbols, rng)) if function else IDENTITY
+        if function is None:
+            return IDENTITY
+        transform = cast(Transform, function(symbols, rng))
+        if self._on_device():
+            return transform
+        return Transform(apply=on_host(transform.apply), undo=on_host(transform.undo))
 
     def wrong_answers(self, symbols: Symbols, inputs: Arrays, expected: Expected) -> dict[str, dict[str, Array]]:
         """Outputs, by name of the mistake, that a sound tolerance refuses.
 
         All zeros and a run at the next lower precision for every task; the task adds its own.
         """
-        answers = {"all zeros": {s.name: encode(np.zeros_like(expected[s.name]), dtype_of(s, symbols)) for s in self.outputs}}
+        xp = _module_of(expected)
+        answers = {"all zeros": {s.name: encode(xp.zeros_like(expected[s.name]), dtype_of(s, symbols)) for s in self.outputs}}
         answers["next lower precision"] = self._lower_precision(symbols, inputs)
-        function = getattr(self._module(), "wrong_answers", None)
+        function = self._arrays_function("wrong_answers") if hasattr(self._module(), "wrong_answers") else None
         for name, outputs in (function(symbols, inputs, expected) if function else {}).items():
-            answers[name] = self._checked(f"wrong answer {name!r}", outputs, symbols, "output")
+            answers[name] = self._checked(f"wrong answer {name!r}", outputs, symbols, "output", xp)
         return answers
 
     def work(self, symbols: Symbols) -> Work:
@@ -184,6 +201,14 @@ class Task:
             raise TaskError(f"{self.folder / 'task.py'}: no function {name}; docs/tasks.md shows what it must return")
         return function
 
+    def _arrays_function(self, name: str) -> Any:
+        """A function of ``task.py`` for arrays of any module."""
+        function = self._function(name)
+        return function if self._on_device() else on_host(function)
+
+    def _on_device(self) -> bool:
+        return bool(getattr(self._module(), "DEVICE_ARRAYS", False))
+
     def _lower_precision(self, symbols: Symbols, inputs: Arrays) -> dict[str, Array]:
         rounded = {}
         for spec in self.tensors:
@@ -194,8 +219,8 @@ class Task:
         result = self.reference(symbols, rounded)
         return {spec.name: encode(result[spec.name], dtype_of(spec, symbols)) for spec in self.outputs}
 
-    def _checked(self, what: str, given: Any, symbols: Symbols, role: str, storage: Any = None) -> dict[str, Any]:
-        """The arrays that a function of the folder gave, contiguous, once names, shapes and types are as declared."""
+    def _checked(self, what: str, given: Any, symbols: Symbols, role: str, xp: Any, storage: Any = None) -> dict[str, Any]:
+        """The arrays of ``xp`` that a function of the folder gave, contiguous, once names, shapes and types are as declared."""
         place = self.folder / "task.py"
         specs = [tensor for tensor in self.tensors if tensor.role == role]
         if not isinstance(given, Mapping) or set(given) != {spec.name for spec in specs}:
@@ -204,10 +229,10 @@ class Task:
         for spec in specs:
             shape, dtype = shape_of(spec, symbols), storage or element_type(dtype_of(spec, symbols)).storage
             array = given[spec.name]
-            if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
-                found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            if not isinstance(array, xp.ndarray) or array.shape != shape or array.dtype != dtype:
+                found = f"{array.dtype} {array.shape}" if isinstance(array, xp.ndarray) else type(array).__name__
                 raise TaskError(f"{place}: {what} gives {spec.name} as {found}, expected {np.dtype(dtype)} {shape}")
-        return {spec.name: np.ascontiguousarray(given[spec.name]) for spec in specs}
+        return {spec.name: xp.ascontiguousarray(given[spec.name]) for spec in specs}
 
 
 def load_task(name_or_folder: str) -> Task:
@@ -263,6 +288,10 @@ def shape_of(spec: TensorSpec, symbols: Symbols) -> tuple[int, ...]:
 def dtype_of(spec: TensorSpec, symbols: Symbols) -> str:
     """The element type of a tensor in one scenario: a name of ``evaluator.dtypes``."""
     return str(symbols["dtype"]) if spec.dtype == "dtype" else spec.dtype
+
+
+def _module_of(arrays: Mapping[str, Any]) -> Any:
+    return array_module(next(iter(arrays.values())))
 
 
 def import_file(path: Path) -> ModuleType:

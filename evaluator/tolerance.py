@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arrays import array_module, floats
 from evaluator.backend import Array
 from evaluator.dtypes import decode, unit_in_last_place
 
@@ -42,21 +43,24 @@ def derive(expected: NDArray[np.float64], plains: Sequence[Array], dtype: str, l
     tensors: the largest error counts. ValueError where plain maths has NaN or infinities in other places than the reference,
     because no tolerance can then be derived.
     """
-    finite = np.isfinite(expected)
+    xp = array_module(expected)
+    finite = xp.isfinite(expected)
     all_finite = bool(finite.all())
+    wanted = expected.reshape(-1) if all_finite else expected[finite]
     plain_max = plain_rms = 0.0
     for plain in plains:
         values = decode(plain, dtype)
-        if not np.array_equal(np.isfinite(values), finite):
+        if not bool(xp.array_equal(xp.isfinite(values), finite)):
             raise ValueError("plain maths is not finite in the same places as the reference: change the inputs")
-        errors = np.abs(values.astype(np.float64)[finite] - expected[finite])
+        found = values.astype(np.float64)
+        errors = xp.abs((found.reshape(-1) if all_finite else found[finite]) - wanted)
         if errors.size:
-            plain_max = max(plain_max, float(errors.max()))
-            plain_rms = max(plain_rms, float(np.sqrt(np.mean(np.square(errors)))))
-    sizes = np.abs(expected) if all_finite else np.where(finite, np.abs(expected), 0.0)
-    largest = sizes.max(axis=-1, initial=0.0) if sizes.ndim else sizes
-    floor = np.maximum(unit_in_last_place(largest, dtype), least_floor)
-    rms_floor = float(np.sqrt(np.mean(np.square(floor)))) if floor.size else 0.0
+            largest_error, rms = floats(errors.max(), xp.sqrt(xp.mean(xp.square(errors))))
+            plain_max, plain_rms = max(plain_max, largest_error), max(plain_rms, rms)
+    sizes = xp.abs(expected) if all_finite else xp.where(finite, xp.abs(expected), 0.0)
+    largest = sizes if not sizes.ndim else sizes.max(axis=-1) if sizes.size else xp.zeros(sizes.shape[:-1])
+    floor = xp.maximum(unit_in_last_place(largest, dtype), least_floor)
+    rms_floor = float(xp.sqrt(xp.mean(xp.square(floor)))) if floor.size else 0.0
     return Tolerance(
         dtype=dtype,
         row_allowed=MAX_FACTOR * plain_max + floor,

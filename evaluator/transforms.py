@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arrays import array_module
 from evaluator.backend import Array
 from evaluator.dtypes import decode, element_type, encode
 
@@ -30,10 +31,10 @@ IDENTITY = Transform(apply=dict, undo=dict)
 
 
 def flip_signs(array: Array, flips: NDArray[np.bool_]) -> Array:
-    """The stored array with the sign bit turned where ``flips`` (broadcast over the array) is true; shape and dtype kept."""
+    """The stored array with the sign bit turned where ``flips`` (of the host, broadcast over the array) is true."""
     width = array.dtype.itemsize * 8
     unsigned = np.dtype(f"uint{width}")
-    mask = np.where(flips, unsigned.type(1 << (width - 1)), unsigned.type(0))
+    mask = array_module(array).asarray(np.where(flips, unsigned.type(1 << (width - 1)), unsigned.type(0)))
     return cast(Array, (array.view(unsigned) ^ mask).view(array.dtype))
 
 
@@ -42,5 +43,12 @@ def times_power_of_two(array: Array, dtype: str, exponent: int) -> Array:
     if exponent == 0:
         return array
     if element_type(dtype).storage.kind == "f":
-        return np.asarray(np.ldexp(array, exponent))
+        xp = array_module(array)
+        return cast(Array, xp.asarray(xp.ldexp(array, exponent)))
     return encode(decode(array, dtype) * np.float32(2.0**exponent), dtype)
+
+
+def take(array: Array, indices: NDArray[np.int64], axis: int) -> Array:
+    """The entries of an axis in the order of ``indices``, which are of the host."""
+    xp = array_module(array)
+    return cast(Array, xp.take(array, xp.asarray(indices), axis=axis))

@@ -95,16 +95,23 @@ class Held(Generic[Process]):
 class BaselineSide(Generic[Process]):
     """Implements ``evaluator.backend.Side`` for a named baseline. Every fault of it is ours: HARNESS_FAULT.
 
-    ``damage`` says what an execution did to ``memory`` that it may not do. ``chosen`` is the variant that a baseline made of
-    several picked for the scenario, empty for others.
+    ``damage`` says what an execution did to ``memory`` that it may not do; ``settle`` waits until all that this process asked of
+    a device is done. ``chosen`` is the variant that a baseline made of several picked for the scenario, empty for others.
     """
 
     def __init__(
-        self, resolved: Resolved, slots: int, held: Held[Process], memory: Buffers, damage: Callable[[], str | None]
+        self,
+        resolved: Resolved,
+        slots: int,
+        held: Held[Process],
+        memory: Buffers,
+        damage: Callable[[], str | None],
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
         self.slots = slots
         self.chosen = ""
-        self._resolved, self._held, self._memory, self._damage = resolved, held, memory, damage
+        self._resolved, self._held, self._memory = resolved, held, memory
+        self._damage, self._settle = damage, settle
         self._dead: Fault | None = None
         self._open = True
 
@@ -113,14 +120,16 @@ class BaselineSide(Generic[Process]):
         """Process id of the baseline's process."""
         return self._held.process.pid
 
-    def bind(self, baseline: str, scenario: Scenario, buffers: Mapping[str, object], files: Sequence[int]) -> Fault | None:
-        """Let the process map ``buffers`` from ``files`` and prepare the baseline in every slot."""
+    def bind(
+        self, baseline: str, scenario: Scenario, buffers: Mapping[str, object], files: Sequence[int]
+    ) -> Mapping[str, Any] | Fault:
+        """Let the process map ``buffers`` from ``files`` and prepare the baseline in every slot; its answer."""
         request = {"do": "bind", "baseline": baseline, "symbols": dict(scenario.symbols), "slots": self.slots, **buffers}
         answer = self._held.process.ask(request, files)
         if isinstance(answer, str):
             return baseline_fault(f"The baseline {baseline!r} can't run here: {answer}", self._resolved)
         self.chosen = answer.get("chosen", "")
-        return None
+        return answer
 
     def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:
         """See ``evaluator.backend.Side``."""
@@ -132,6 +141,7 @@ class BaselineSide(Generic[Process]):
             return self._dead
         if not slots or not all(0 <= slot < self.slots for slot in slots):
             raise ValueError(f"slots {list(slots)}: a run takes at least one slot, each below {self.slots}")
+        self._settle()
         took_us = self._held.process.run(slots, deadline_s)
         if isinstance(took_us, str):
             return self._die(took_us)

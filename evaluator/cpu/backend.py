@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from evaluator.backend import Build, Lease, Program, Side
 from evaluator.cache import BuildCache
@@ -43,6 +46,7 @@ class CpuBackend:
         if not 1 <= threads <= MOST_THREADS:
             raise ValueError(f"{threads} threads: the CPU backend runs 1 to {MOST_THREADS}")
         self.language = Language.CPP
+        self.array_module: Any = np
         self.pressure: Pressure = cpu_pressure_us
         self._cache = BuildCache(cache_folder.resolve())
         self._cores = tuple(choose_cores(threads) if cores is None else cores)

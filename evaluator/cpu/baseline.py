@@ -116,10 +116,10 @@ def start_baseline(
         return baseline_fault(f"The baseline's process could not be started: {error}", plain)
     memory = Memory(plain, slots)
     side = BaselineSide(plain, slots, held, memory, lambda: _damage(memory, plain))
-    failed = side.bind(baseline, scenario, {"blocks": _blocks(memory)}, (memory.inputs_fd, memory.scratch_fd))
-    if failed is not None:
+    bound = side.bind(baseline, scenario, {"blocks": _blocks(memory)}, (memory.inputs_fd, memory.scratch_fd))
+    if isinstance(bound, Fault):
         side.close()
-        return failed
+        return bound
     return side
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from evaluator.backend import Array
 from evaluator.baseline import Baseline, Bound
+from evaluator.buffers import NUMPY_TYPES
 from evaluator.cpu.baseline import COMMAND, RECORD
-from evaluator.cpu.memory import NUMPY_TYPES
 from evaluator.messages import receive_message, send_message
 from evaluator.task import load_baselines
 from evaluator.warm import usable_baseline

@@ -3,18 +3,17 @@
 import importlib.metadata
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evaluator.cuda.toolkit import find_toolkit
 from evaluator.outcome import Device
 from evaluator.sandbox import limits_missing
 
 TENSOR_FLOP_PER_CYCLE = {80: 2048, 86: 1024, 87: 2048, 89: 1024, 90: 4096, 100: 8192, 103: 8192, 110: 8192, 120: 1024, 121: 1024}
-"""Dense 16-bit tensor-core FLOP of one multiprocessor and cycle: data sheets' peak over multiprocessors and boost clock (A100 312,
-L40S 362, H200 989, B200 2250, RTX PRO 6000 504 TFLOP/s)."""
+"""Dense 16-bit tensor-core FLOP of one multiprocessor and cycle: data sheets' peak over multiprocessors and boost clock (A100
+312, L40S 362, H200 989, B200 2250, RTX PRO 6000 504 TFLOP/s)."""
 UNKNOWN_FLOP_PER_CYCLE = max(TENSOR_FLOP_PER_CYCLE.values())
 UNKNOWN_CLOCK_KHZ = 3_000_000
 UNKNOWN_GBS = 10_000.0
@@ -66,10 +65,17 @@ class Gpu:
 
 def find_gpus() -> tuple[Gpu, ...]:
     """The GPUs that this process may use, in CUDA's order. Raises NoGpuError."""
-    driver = _driver()
-    count = int(_ask(driver.cuDeviceGetCount))
-    version = int(_ask(driver.cuDriverGetVersion))
-    return tuple(_describe(driver, ordinal, f"{version // 1000}.{version % 1000 // 10}") for ordinal in range(count))
+    try:
+        from evaluator.cuda.driver import call
+    except ImportError as error:
+        raise NoGpuError(f"cuda-bindings isn't installed ({error}): pip install 'askevolve[cuda]'") from None
+    try:
+        call("cuInit", 0)
+        version = int(call("cuDriverGetVersion"))
+        count = int(call("cuDeviceGetCount"))
+        return tuple(_describe(ordinal, f"{version // 1000}.{version % 1000 // 10}") for ordinal in range(count))
+    except RuntimeError as error:  # a CudaError, or the bindings found no libcuda
+        raise NoGpuError(f"no CUDA driver answers: {error}") from None
 
 
 def find_gpu(ordinal: int) -> Gpu:
@@ -81,7 +87,7 @@ def find_gpu(ordinal: int) -> Gpu:
 
 
 def describe_device(gpu: Gpu, abilities: Mapping[str, bool], watched: bool) -> Device:
-    """The device as stored with every result. ``abilities`` as ``evaluator.cuda.health`` found them; ``watched``: NVML is read."""
+    """The device as stored with every result; ``abilities`` are those of its health probe, ``watched``: NVML is read."""
     return Device(
         kind="cuda",
         name=gpu.name,
@@ -126,44 +132,27 @@ def _packages() -> dict[str, str]:
     return versions
 
 
-def _driver() -> Any:
-    """The initialised driver API."""
-    try:
-        from cuda.bindings import driver
+def _describe(ordinal: int, driver_api: str) -> Gpu:
+    from evaluator.cuda.driver import CudaError, attribute, call
 
-        _ask(driver.cuInit, 0)
-    except ImportError as error:
-        raise NoGpuError(f"cuda-bindings isn't installed ({error}): pip install 'askevolve[cuda]'") from None
-    except RuntimeError as error:  # no libcuda, no device, or a driver that doesn't match
-        raise NoGpuError(f"no CUDA driver answers: {error}") from None
-    return driver
+    def known(name: str) -> int:
+        """The attribute, 0 where this driver doesn't know it."""
+        try:
+            return attribute(name, ordinal)
+        except CudaError:
+            return 0
 
-
-def _ask(function: Callable[..., Any], *arguments: object) -> Any:
-    """What a driver function gives. Raises NoGpuError with the driver's name of the error."""
-    code, *values = function(*arguments)
-    if int(code) != 0:
-        raise NoGpuError(f"{function.__name__} gave {getattr(code, 'name', code)}")
-    return values[0] if values else None
-
-
-def _describe(driver: Any, ordinal: int, driver_api: str) -> Gpu:
-    device = _ask(driver.cuDeviceGet, ordinal)
-
-    def attribute(name: str) -> int:
-        code, value = driver.cuDeviceGetAttribute(getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device)
-        return 0 if int(code) else int(value)
-
+    device = call("cuDeviceGet", ordinal)
     return Gpu(
         ordinal=ordinal,
-        uuid=f"GPU-{uuid.UUID(bytes=bytes(_ask(driver.cuDeviceGetUuid, device).bytes))}",
-        name=_ask(driver.cuDeviceGetName, 256, device).split(b"\0")[0].decode(),
-        capability=10 * attribute("COMPUTE_CAPABILITY_MAJOR") + attribute("COMPUTE_CAPABILITY_MINOR"),
-        sm_count=attribute("MULTIPROCESSOR_COUNT"),
-        shared_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-        memory_bytes=int(_ask(driver.cuDeviceTotalMem, device)),
-        clock_khz=attribute("CLOCK_RATE"),
-        memory_clock_khz=attribute("MEMORY_CLOCK_RATE"),
-        bus_bits=attribute("GLOBAL_MEMORY_BUS_WIDTH"),
+        uuid=f"GPU-{uuid.UUID(bytes=bytes(call('cuDeviceGetUuid', device).bytes))}",
+        name=call("cuDeviceGetName", 256, device).split(b"\0")[0].decode(),
+        capability=10 * attribute("COMPUTE_CAPABILITY_MAJOR", ordinal) + attribute("COMPUTE_CAPABILITY_MINOR", ordinal),
+        sm_count=attribute("MULTIPROCESSOR_COUNT", ordinal),
+        shared_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", ordinal),
+        memory_bytes=int(call("cuDeviceTotalMem", device)),
+        clock_khz=known("CLOCK_RATE"),
+        memory_clock_khz=known("MEMORY_CLOCK_RATE"),
+        bus_bits=known("GLOBAL_MEMORY_BUS_WIDTH"),
         driver_api=driver_api,
     )

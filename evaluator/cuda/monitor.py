@@ -22,8 +22,8 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One look at a GPU. ``reasons`` is NVML's bit mask; ``others`` are processes on the GPU that aren't ours (None: they can't be
-    told from ours here), ``others_busy`` whether they computed lately.
+    """One look at a GPU. ``reasons`` is NVML's bit mask; ``others`` are processes on the GPU that aren't ours (None: they can't
+    be told from ours here), ``others_busy`` whether they computed lately.
     """
 
     sm_clock_mhz: int

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,7 @@ class FakeBackend:
     clock: FakeClock = field(default_factory=FakeClock)
     device: Device = DEVICE
     language: Language = Language.CPP
+    array_module: Any = np
     sides: list[FakeSide] = field(default_factory=list)
     windows: list[tuple[FakeSide, tuple[int, ...]]] = field(default_factory=list)
     fills: list[tuple[FakeSide, bytes, int]] = field(default_factory=list)

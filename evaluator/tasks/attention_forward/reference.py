@@ -1,4 +1,7 @@
-"""Attention in torch, row block by row block, so that 16k rows fit into bounded memory: the oracle, and plain maths."""
+"""Attention in torch, row block by row block, so that 16k rows fit into bounded memory: the oracle, and plain maths.
+
+It runs where its inputs lie: numpy arrays on the CPU, cupy arrays without a copy on their GPU.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -9,12 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from evaluator.arrays import array_module
 from evaluator.backend import Array
 from evaluator.baseline import Symbols
 from evaluator.dtypes import decode, encode
 from evaluator.tasks.attention_forward.masks import visible
 
-_MOST_SCORES = 1 << 22
+_MOST_SCORES = {"cpu": 1 << 22, "cuda": 1 << 27}
 _LOG2_E = math.log2(math.e)
 _WORTH_THREADS = 1 << 28
 _ROUNDED = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -32,11 +36,11 @@ def exact(
     ``bounds`` (first and last visible key of each row) and ``kv_heads`` (the key head of each query head) replace the right
     ones, which makes wrong answers.
     """
-    dtype = str(symbols["dtype"])
-    with _threads(symbols):
-        q, k, v = (_torch(decode(inputs[name], dtype), torch.float64) for name in "qkv")
+    dtype, xp = str(symbols["dtype"]), array_module(inputs["q"])
+    with _careful(symbols):
+        q, k, v = (_tensor(decode(inputs[name], dtype), torch.float64) for name in "qkv")
         out, lse = _attend(q, k, v, scale, bounds or visible(symbols), kv_heads)
-    return {"out": out.cpu().numpy(), "lse": lse.cpu().numpy()}
+    return {"out": _array(out, xp), "lse": _array(lse, xp)}
 
 
 def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: int) -> dict[str, Array]:
@@ -44,34 +48,46 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
     the end. Even orders scale q, take exp, and let matrix products choose their order of summation. Odd ones scale the scores by
-    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 they add up every sum term by term as a loop does, and
-    divide 16-bit weights by their sum before rounding them. Orders above 1 sum the channels of q k^T in another order.
+    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 on the CPU they add up every sum term by term as a loop
+    does, and divide 16-bit weights by their sum before rounding them. Orders above 1 sum the channels of q k^T in another order.
     """
-    dtype = str(symbols["dtype"])
-    with _threads(symbols):
-        q, k, v = (_torch(decode(inputs[name], dtype), torch.float32) for name in "qkv")
+    dtype, xp = str(symbols["dtype"]), array_module(inputs["q"])
+    with _careful(symbols):
+        q, k, v = (_tensor(decode(inputs[name], dtype), torch.float32) for name in "qkv")
         if order > 1:
             channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
             q, k = q[..., channels], k[..., channels]
         out, lse = _attend(q, k, v, scale, visible(symbols), None, _ROUNDED.get(dtype), order % 2 == 1)
-    return {"out": encode(out.cpu().numpy(), dtype), "lse": lse.cpu().numpy()}
+    return {"out": encode(_array(out, xp), dtype), "lse": _array(lse, xp)}
 
 
 @contextmanager
-def _threads(symbols: Symbols) -> Iterator[None]:
-    """One thread for small work: on a busy machine threads that wait for one another cost five times what they save."""
-    before = torch.get_num_threads()
+def _careful(symbols: Symbols) -> Iterator[None]:
+    """float32 products without TF32, whatever the process allows; one CPU thread for small work.
+
+    On a busy machine threads that wait for one another cost five times what they save.
+    """
+    matmul = torch.backends.cuda.matmul
+    threads, precision = torch.get_num_threads(), matmul.fp32_precision
     work = math.prod(int(symbols[name]) for name in ("b", "h", "sq", "sk", "d"))
-    torch.set_num_threads(before if work > _WORTH_THREADS else 1)
+    torch.set_num_threads(threads if work > _WORTH_THREADS else 1)
+    matmul.fp32_precision = "ieee"
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        matmul.fp32_precision = precision
+        torch.set_num_threads(threads)
 
 
-def _torch(values: NDArray[Any], dtype: torch.dtype) -> torch.Tensor:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.from_numpy(values).to(device=device, dtype=dtype)
+def _tensor(values: Any, dtype: torch.dtype) -> torch.Tensor:
+    """The array as a tensor of that type on its own device; cupy's arrays come by DLPack."""
+    tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else torch.from_dlpack(values)
+    return tensor.to(dtype)
+
+
+def _array(tensor: torch.Tensor, xp: Any) -> Any:
+    """The tensor as an array of the module, without a copy."""
+    return tensor.numpy() if xp is np else xp.from_dlpack(tensor)
 
 
 def _attend(
@@ -86,21 +102,26 @@ def _attend(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``out`` (b, sq, h, d) and ``lse`` (b, h, sq) in the element type of q."""
     batch, rows, heads, dim = q.shape
-    first, last = (torch.from_numpy(np.asarray(bound)).to(q.device) for bound in bounds)
+    on_cpu = q.device.type == "cpu"
+    first, last = bounds
+    first_there, last_there = (torch.from_numpy(np.asarray(bound)).to(q.device) for bound in bounds)
     out = q.new_zeros((batch, rows, heads, dim))
     lse = q.new_full((batch, heads, rows), -torch.inf)
-    head_map = kv_heads if kv_heads is not None else np.arange(heads) // (heads // k.shape[2])
-    one_by_one = textbook and weight_type is None
+    group_of = kv_heads if kv_heads is not None else np.arange(heads) // (heads // k.shape[2])
+    head_map = torch.from_numpy(group_of).to(q.device)
+    one_by_one = textbook and weight_type is None and on_cpu
     times = _term_by_term if one_by_one else torch.matmul
-    block = max(1, _MOST_SCORES // (heads * k.shape[1]))
+    block = max(1, _MOST_SCORES[q.device.type] // (heads * k.shape[1]))
     for start in range(0, rows, block):
         stop = min(start + block, rows)
         low = int(first[start:stop].min())
         high = min(int(last[start:stop].max()) + 1, k.shape[1])
         if high <= low:
             continue
-        keys = torch.arange(low, high, device=q.device)
-        hidden = (keys < first[start:stop, None]) | (keys > last[start:stop, None])
+        hidden = None
+        if first[start:stop].max() > low or last[start:stop].min() < high - 1:
+            keys = torch.arange(low, high, device=q.device)
+            hidden = (keys < first_there[start:stop, None]) | (keys > last_there[start:stop, None])
         for entry in range(batch):
             queries = q[entry, start:stop].transpose(0, 1) * (1.0 if textbook else scale)
             scores = times(queries, k[entry, low:high][:, head_map].permute(1, 2, 0))
@@ -117,9 +138,10 @@ def _attend(
     return out, lse
 
 
-def _weights(scores: torch.Tensor, hidden: torch.Tensor, base_2: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def _weights(scores: torch.Tensor, hidden: torch.Tensor | None, base_2: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """exp(score - peak), or exp2, and the peak; all zero weights with peak 0 where a row sees no key."""
-    scores.masked_fill_(hidden, -torch.inf)
+    if hidden is not None:
+        scores.masked_fill_(hidden, -torch.inf)
     peak = scores.amax(dim=-1, keepdim=True)
     peak = torch.where(torch.isfinite(peak), peak, torch.zeros_like(peak))
     weights = scores.sub_(peak).exp2_() if base_2 else scores.sub_(peak).exp_()
@@ -128,8 +150,8 @@ def _weights(scores: torch.Tensor, hidden: torch.Tensor, base_2: bool) -> tuple[
 
 def _running_sum(weights: torch.Tensor) -> torch.Tensor:
     """The sum over the last axis, kept, with one weight added at a time: nearly equal weights then err all to one side."""
-    left = weights.cpu().numpy()
-    return torch.from_numpy(left.cumsum(axis=-1, dtype=left.dtype)[..., -1:].copy()).to(weights.device)
+    left = weights.numpy()
+    return torch.from_numpy(left.cumsum(axis=-1, dtype=left.dtype)[..., -1:].copy())
 
 
 def _term_by_term(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -137,7 +159,7 @@ def _term_by_term(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
     Beyond about a second of work several terms are added at a time, which rounds less.
     """
-    one, other = left.cpu().numpy(), np.ascontiguousarray(right.cpu().numpy())
+    one, other = left.numpy(), np.ascontiguousarray(right.numpy())
     heads, rows, terms = one.shape
     step = max(1, heads * rows * terms * other.shape[2] >> 30)
     result = np.zeros((heads, rows, other.shape[2]), dtype=one.dtype)
@@ -146,4 +168,4 @@ def _term_by_term(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
             result += one[:, :, term, None] * other[:, None, term]
         else:
             result += one[:, :, term : term + step] @ other[:, term : term + step]
-    return torch.from_numpy(result).to(left.device)
+    return torch.from_numpy(result)

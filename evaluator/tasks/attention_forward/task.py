@@ -1,6 +1,7 @@
 """What attention_forward computes: inputs, reference, exact transforms, mistakes that must fail, hidden shapes."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,9 @@ from evaluator.dtypes import encode
 from evaluator.task_card import SymbolValue
 from evaluator.tasks.attention_forward.masks import visible
 from evaluator.tasks.attention_forward.values import values
-from evaluator.transforms import Transform, flip_signs, times_power_of_two
+from evaluator.transforms import Transform, flip_signs, take, times_power_of_two
 
+DEVICE_ARRAYS = True
 Arrays = Mapping[str, Array]
 Expected = Mapping[str, NDArray[np.float64]]
 
@@ -22,9 +24,9 @@ def scalars(symbols: Symbols) -> dict[str, float]:
     return {"scale": int(symbols["d"]) ** -0.5}
 
 
-def inputs(symbols: Symbols, distribution: str, rng: np.random.Generator) -> dict[str, Array]:
-    """q, k, v of one distribution in stored form."""
-    return {name: encode(array, str(symbols["dtype"])) for name, array in values(symbols, distribution, rng).items()}
+def inputs(symbols: Symbols, distribution: str, rng: np.random.Generator, xp: Any = np) -> dict[str, Array]:
+    """q, k, v of one distribution in stored form, as arrays of ``xp``."""
+    return {name: encode(array, str(symbols["dtype"])) for name, array in values(symbols, distribution, rng, xp).items()}
 
 
 def reference(symbols: Symbols, inputs: Arrays) -> dict[str, NDArray[np.float64]]:
@@ -57,15 +59,15 @@ def transform(symbols: Symbols, rng: np.random.Generator) -> Transform:
 
     def apply(old: Arrays) -> Arrays:
         return {
-            "q": flip_signs(old["q"][batch][:, :, heads], query_flips),
-            "k": flip_signs(old["k"][batch][:, :, groups], flips),
-            "v": times_power_of_two(old["v"][batch][:, :, groups], dtype, exponent),
+            "q": flip_signs(take(take(old["q"], batch, 0), heads, 2), query_flips),
+            "k": flip_signs(take(take(old["k"], batch, 0), groups, 2), flips),
+            "v": times_power_of_two(take(take(old["v"], batch, 0), groups, 2), dtype, exponent),
         }
 
     def undo(new: Arrays) -> Arrays:
         return {
-            "out": times_power_of_two(new["out"][batch_back][:, :, heads_back], dtype, -exponent),
-            "lse": new["lse"][batch_back][:, heads_back],
+            "out": times_power_of_two(take(take(new["out"], batch_back, 0), heads_back, 2), dtype, -exponent),
+            "lse": take(take(new["lse"], batch_back, 0), heads_back, 1),
         }
 
     return Transform(apply=apply, undo=undo)
