@@ -18,23 +18,25 @@ class Form(StrEnum):
     MD = "md"
 
 
+# typer would name the type of FILE list[Path]; the command's text says what it is
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", hidden=True)]
+Scenarios = Annotated[
+    str | None,
+    typer.Option(metavar="SET", help="Scenario set; by default the smallest that all files cover.", show_default=False),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Baseline that counts; by default the first that is here.", show_default=False),
+]
+Arch = Annotated[str, typer.Option(metavar="ARCH", help="Architecture that a .cu file is built for where no GPU is here.")]
+
+
 def evaluate(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", hidden=True),  # typer would call its type list[Path]; the text below says it better
-    ],
+    files: Files,
     task: Annotated[str, typer.Option(metavar="TASK", help="A task's name or folder.")] = "attention_forward",
-    scenarios: Annotated[
-        str | None,
-        typer.Option(metavar="SET", help="Scenario set; by default the smallest that all files cover.", show_default=False),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Baseline that counts; by default the first that is here.", show_default=False),
-    ] = None,
-    arch: Annotated[
-        str, typer.Option(metavar="ARCH", help="Architecture that a .cu file is built for where no GPU is here.")
-    ] = "sm_90a",
+    scenarios: Scenarios = None,
+    baseline: Baseline = None,
+    arch: Arch = "sm_90a",
     final: Annotated[bool, typer.Option("--final", help="Everything that is examined before a number is published.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer blocks and distributions: seconds, wider intervals.")] = False,
     explain: Explain = False,
