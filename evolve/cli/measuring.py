@@ -19,7 +19,7 @@ class Form(StrEnum):
 
 
 # typer would name the type of FILE list[Path]; the command's text says what it is
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", hidden=True)]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", hidden=True)]
 Scenarios = Annotated[
     str | None,
     typer.Option(metavar="SET", help="Scenario set; by default the smallest that all files cover.", show_default=False),

@@ -181,7 +181,7 @@ def _explain(config: Any, as_json: bool) -> None:
         "answerer": config.mutation.answerer,
         "candidates at most": budget.candidates,
         "hours at most": budget.hours or "no limit",
-        "time of an evaluation": TYPICAL.get(config.evaluation.pace) if config.task.backend == "cpu" else "none is measured",
+        "time of an evaluation": _typical(config.task.backend, config.evaluation.pace),
         "cost of the model": "none, the knobs answerer calls no model",
         "executor": f"{config.executor.kind}, {config.executor.workers} at once, {config.executor.lookahead} proposals open",
         "goal": config.goal.expression or "none, the budget ends the run",
@@ -191,6 +191,13 @@ def _explain(config: Any, as_json: bool) -> None:
         print_json({"dry_run": True, **{key.replace(" ", "_"): value for key, value in facts.items()}})
     else:
         write(table(("dry run", ""), facts.items()))
+
+
+def _typical(backend: str, pace: str) -> str:
+    """How long an evaluation takes, as far as it was measured before."""
+    if backend == "cpu":
+        return TYPICAL[pace]
+    return "none is measured" if backend == "simulated" else "seconds for a few scenarios (docs/measurements.md)"
 
 
 def _baselines(parts: Any) -> str:
