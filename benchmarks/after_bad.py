@@ -16,7 +16,7 @@ from evaluator.outcome import Outcome
 from evaluator.request import Request
 from evaluator.settings import quick_settings
 from evaluator.task import load_task
-from evolve.parts import spare_cores
+from evolve.evaluators import spare_cores
 from population.candidate import Language
 from population.novelty import candidate_of
 from results.text import table

@@ -69,10 +69,13 @@ def run(
     root: Path = Path("runs"),
     observers: Sequence[Observer] = (),
     executor: Executor | None = None,
+    evaluate: bool = True,
 ) -> RunResult:
     """Search as a configuration says, in a new folder ``root/NAME``. ``overrides`` are texts such as ``budget.candidates=40``.
 
     ``observers`` see every event once it is stored. ``executor`` takes the configured one's place; it is closed at the end.
+    With ``evaluate`` False nothing is evaluated here: the run asks as far as it can and leaves evaluations open for ``resume``
+    on another machine.
     Raises ConfigError, GoalError, TaskError and EnvironmentUnfit before anything is written, and ``results.errors.RunError``
     about the folder.
     """
@@ -86,8 +89,8 @@ def run(
         name=config.run.name, config=config.mapping(), config_hash=config.hash, card=parts.card, version=_version()
     )
     folder = new_run_folder(config.run.name, root)
-    with closing(executor or parts.executor()) as evaluating, Store.create(folder, started) as store:
-        return _drive(store, State(parts.card, parts.rules), parts, evaluating, observers)
+    with closing(executor or parts.executor(evaluate)) as evaluating, Store.create(folder, started) as store:
+        return _drive(store, State(parts.card, parts.rules), parts, evaluating, observers, evaluate)
 
 
 def resume(
@@ -96,10 +99,11 @@ def resume(
     *,
     observers: Sequence[Observer] = (),
     executor: Executor | None = None,
+    evaluate: bool = True,
 ) -> RunResult:
     """Go on with a run where its last driver stopped or was killed. ``overrides`` may change [budget] and [executor].
 
-    A run that is over stays as it is. ``observers`` and ``executor`` are those of ``run``.
+    A run that is over stays as it is. ``observers``, ``executor`` and ``evaluate`` are those of ``run``.
     Raises ConfigError for another change or a changed task, and ``results.errors.RunError`` about the folder.
     """
     with Store.open(Path(folder)) as store:
@@ -119,8 +123,8 @@ def resume(
         if changed:
             text = "; ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
             store.append(RunNoted(text=f"configuration changed: {text}", facts={CONFIG_FACT: config.mapping()}))
-        with closing(executor or parts.executor()) as evaluating:
-            return _drive(store, state, parts, evaluating, observers)
+        with closing(executor or parts.executor(evaluate)) as evaluating:
+            return _drive(store, state, parts, evaluating, observers, evaluate)
 
 
 def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
@@ -188,7 +192,9 @@ def _versus(fitness: Fitness, name: str) -> Versus:
     return Versus(name=name, ratio=fitness.geomean, low=fitness.low, high=fitness.high)
 
 
-def _drive(store: Store, state: State, parts: Parts, executor: Executor, observers: Sequence[Observer]) -> RunResult:
+def _drive(
+    store: Store, state: State, parts: Parts, executor: Executor, observers: Sequence[Observer], evaluates: bool
+) -> RunResult:
     """Search until there is a reason to stop."""
     with StopRequest(store.folder) as stop:
         search = Search(
@@ -198,6 +204,7 @@ def _drive(store: Store, state: State, parts: Parts, executor: Executor, observe
             mutation=parts.mutation,
             terms=parts.terms,
             stop=stop,
+            evaluates=evaluates,
         )
         reason = search.run(parts.seeds() if state.next_number == 0 else ())
     return result_of(state, reason, store.folder)

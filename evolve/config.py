@@ -85,12 +85,13 @@ class EvaluationTable(Table):
 
 
 class ExecutorTable(Table):
-    """``[executor]``: Ray or this process; how many evaluations at once; how many proposals may be open.
+    """``[executor]``: Ray, processes of this host or this process; how many evaluations at once; how many proposals may be open.
 
-    ``lookahead`` decides what a proposal may see (proposal k: results up to k - lookahead); ``workers`` never does.
+    On the cuda backend each of ``workers`` has a GPU to itself. ``lookahead`` decides what a proposal may see (proposal k:
+    results up to k - lookahead); ``workers`` never does.
     """
 
-    kind: Literal["ray", "inline"] = "ray"
+    kind: Literal["ray", "processes", "inline"] = "ray"
     workers: Count = 1
     lookahead: Count = 2
     ray_address: Name | None = None

@@ -8,8 +8,7 @@ from evaluator.request import Request
 from evolve.goal import Goal, examine, is_met
 from evolve.journal import Journal
 from evolve.state import SAYS_NOTHING, State
-from population.candidate import short_id
-from results.events import FinalMeasured, RunNoted
+from results.events import FinalMeasured
 
 AT_MOST = 3
 """Finals at the end of a run, best candidate first, until one is verified."""
@@ -19,7 +18,7 @@ TRIES = 2
 
 
 class Finals:
-    """Decides which candidate gets a final, and when. ``measure`` carries one out; None where the run is asked to stop."""
+    """Decides which candidate gets a final, and when. ``measure`` carries one out; None where it isn't to be had now."""
 
     def __init__(
         self, *, state: State, journal: Journal, measure: Callable[[Request], Outcome | None], goal: Goal | None
@@ -63,7 +62,6 @@ class Finals:
 
     def _final(self, candidate_id: str) -> Outcome | None:
         self._tries[candidate_id] += 1
-        self._journal.write(RunNoted(text=f"final of {short_id(candidate_id)} begins: fresh inputs, hidden shapes, all rivals"))
         request = Request(candidate=self._state.candidate(candidate_id), effort=Effort.FINAL, rivals=self._state.right_seeds)
         outcome = self._measure(request)
         if outcome is not None:

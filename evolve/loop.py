@@ -40,10 +40,21 @@ class Terms:
 
 
 class Search:
-    """One driver's part of a run, from its start or from where an earlier driver stopped."""
+    """One driver's part of a run, from its start or from where an earlier driver stopped.
+
+    A driver that doesn't evaluate (``evaluates`` False) asks and folds as far as what is known reaches, and leaves the rest open.
+    """
 
     def __init__(
-        self, *, state: State, journal: Journal, executor: Executor, mutation: Mutation, terms: Terms, stop: StopRequest
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        executor: Executor,
+        mutation: Mutation,
+        terms: Terms,
+        stop: StopRequest,
+        evaluates: bool = True,
     ) -> None:
         self._state = state
         self._journal = journal
@@ -51,6 +62,9 @@ class Search:
         self._mutation = mutation
         self._terms = terms
         self._stop = stop
+        self._evaluates = evaluates
+        self._refused = False
+        """Whether a final was called for here though this driver doesn't evaluate."""
         self._finals = Finals(state=state, journal=journal, measure=self._measure, goal=terms.goal)
         self._measured: dict[int, Outcome] = {}
 
@@ -74,9 +88,11 @@ class Search:
         """Ask one question and hand its answer over for evaluation; or the reason to stop."""
         number = self._state.next_number
         if not self._see(max(number - self._terms.lookahead, len(self._state.seed_steps) - 1)):
-            return StopReason.REQUESTED
+            return self._interrupted
         if self._finals.reach_goal():
             return StopReason.GOAL
+        if self._refused:
+            return StopReason.EVALUATION
         if (reason := self._limit()) is not None:
             return reason
         if self._state.best is None:
@@ -94,13 +110,20 @@ class Search:
         return None
 
     def _see(self, last: int) -> bool:
-        """Fold every step up to ``last``, waiting for its result; False where the run is asked to stop before that."""
+        """Fold every step up to ``last``, waiting for its result; False where that is interrupted."""
         while not self._stop and self._state.folded <= last:
             if self._state.can_fold:
                 self._journal.fold()
-            else:
+            elif self._evaluates:
                 self._collect()
+            else:
+                return False
         return not self._stop
+
+    @property
+    def _interrupted(self) -> StopReason:
+        """Why this driver doesn't see a result that the run needs."""
+        return StopReason.REQUESTED if self._stop else StopReason.EVALUATION
 
     def _collect(self) -> None:
         """Store what has been evaluated since the last call, waiting a moment for the first."""
@@ -134,14 +157,26 @@ class Search:
         """
         if reason not in GOES_ON and self._see(self._state.next_number - 1):
             met = self._finals.verify_best()
-            return StopReason.GOAL if met else StopReason.REQUESTED if self._stop else reason
+            return StopReason.GOAL if met else self._interrupted if self._stop or self._refused else reason
+        if self._evaluates:
+            self._finish(everything=reason is StopReason.WAITING)
+        return reason if reason in GOES_ON else self._interrupted
+
+    def _finish(self, *, everything: bool) -> None:
+        """Wait for the evaluations under way; for ``everything`` that is open, unless the run is asked to stop."""
+        while everything and self._state.waiting and not self._stop:
+            self._collect()
         running = sorted(self._state.waiting)[: self._terms.workers]
         while any(number in self._state.waiting for number in running):
             self._collect()
-        return reason if reason in GOES_ON else StopReason.REQUESTED
 
     def _measure(self, request: Request) -> Outcome | None:
-        """The outcome of a request that is no step (a final), None where the run is asked to stop first."""
+        """The outcome of a final, None where the run is asked to stop first or this driver doesn't evaluate."""
+        if not self._evaluates:
+            self._refused = True
+            return None
+        name = short_id(request.candidate.id)
+        self._journal.write(RunNoted(text=f"final of {name} begins: fresh inputs, hidden shapes, all rivals"))
         number = -1 - len(self._measured)
         self._executor.submit(number, request)
         while number not in self._measured:

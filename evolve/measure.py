@@ -1,58 +1,81 @@
-"""One evaluation outside a search: of a file, or of a run's candidate again."""
+"""Evaluations outside a search: of files, or of a run's candidate again."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from evaluator.outcome import Effort, Fault, Outcome
 from evaluator.plan.parse import parse_plan
 from evaluator.plan.resolve import supported
-from evaluator.request import Request
-from evaluator.settings import full_settings, quick_settings
-from evaluator.task import Task
+from evaluator.request import Evaluator, Request
+from evaluator.task import Task, load_task
 from evolve.api import stored_config
+from evolve.builds import ahead_of
 from evolve.config import ConfigError
 from evolve.errors import EnvironmentUnfit
-from evolve.parts import EvaluatorSpec, assemble, spare_cores
+from evolve.evaluators import EvaluatorSpec, gpus_here, settings_of, spare_cores
+from evolve.executors.ahead import AheadPool
+from evolve.parts import assemble
 from evolve.state import State
 from population.candidate import Candidate, Language
 from results.events import FinalMeasured
 from results.store import Store
 
 
-def evaluate(candidate: Candidate, task_name: str, set_name: str, *, effort: Effort, quick: bool) -> Outcome:
-    """The outcome of a C++ candidate in a scenario set on this machine. Raises TaskError, EnvironmentUnfit."""
+def evaluate(
+    candidates: Sequence[Candidate],
+    task_name: str,
+    set_name: str,
+    *,
+    effort: Effort,
+    quick: bool,
+    baseline: str | None = None,
+) -> Iterator[Outcome]:
+    """The outcome of each candidate in turn, all in one session on this machine; while one runs the next are compiled.
+
+    All are of one language. ``baseline`` names the one that fitness is measured against, None: the first that is available.
+    Raises TaskError, EnvironmentUnfit.
+    """
+    backend = "cuda" if candidates[0].language is Language.CUDA else "cpu"
     spec = EvaluatorSpec(
         task=task_name,
         scenarios=set_name,
-        backend="cpu",
+        backend=backend,
         seed=0,
-        settings=quick_settings() if quick else full_settings(),
+        settings=settings_of(backend, "quick" if quick else "full"),
         threads=spare_cores(),
+        baseline=baseline,
     )
-    return _evaluated(spec, Request(candidate=candidate, effort=effort))
+    requests = [Request(candidate=candidate, effort=effort) for candidate in candidates]
+    with closing(_opened(spec)) as evaluator:
+        if backend == "cpu":  # where compiling would disturb what is timed
+            yield from map(evaluator.evaluate, requests)
+            return
+        task = load_task(task_name)
+        with closing(AheadPool(ahead_of(task, task.card(set_name), gpus_here()[0], spare_cores()))) as pool:
+            for request in requests:
+                pool.prepare(request)
+            yield from map(evaluator.evaluate, requests)
 
 
-def _evaluated(spec: EvaluatorSpec, request: Request) -> Outcome:
-    """The outcome by an evaluator of its own, which is closed again."""
+def _opened(spec: EvaluatorSpec) -> Evaluator:
     try:
-        evaluator = spec()
-    except (ValueError, OSError, RuntimeError) as error:
+        return spec()
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
         raise EnvironmentUnfit(f"{error}; `askevolve doctor` says what this machine can do") from error
-    try:
-        return evaluator.evaluate(request)
-    finally:
-        evaluator.close()
 
 
-def covering_set(candidate: Candidate, task: Task) -> str:
-    """The smallest set of the language's backend that the candidate claims as a whole; where there is none, the smallest."""
-    names = sets_for(task, candidate.language)
-    for name in names:
-        card = task.card(name)
-        plan = parse_plan(candidate.source, candidate.language, card)
-        claimed = plan if isinstance(plan, Fault) else supported(plan, card)
-        if not isinstance(claimed, Fault) and len(claimed) == len(card.scenarios):
-            return name
-    return names[0]
+def covering_set(candidates: Sequence[Candidate], task: Task) -> str:
+    """The smallest set of the language's backend that every candidate claims as a whole; where there is none, the smallest."""
+    names = sets_for(task, candidates[0].language)
+    return next((name for name in names if all(_covers(candidate, task, name) for candidate in candidates)), names[0])
+
+
+def _covers(candidate: Candidate, task: Task, set_name: str) -> bool:
+    card = task.card(set_name)
+    plan = parse_plan(candidate.source, candidate.language, card)
+    claimed = plan if isinstance(plan, Fault) else supported(plan, card)
+    return not isinstance(claimed, Fault) and len(claimed) == len(card.scenarios)
 
 
 def sets_for(task: Task, language: Language) -> tuple[str, ...]:
@@ -79,6 +102,7 @@ def verify(folder: Path, candidate_id: str) -> Outcome:
         for event in events:
             state.apply(event)
         request = Request(candidate=state.candidate(candidate_id), effort=Effort.FINAL, rivals=state.right_seeds)
-        outcome = _evaluated(parts.spec, request)
+        with closing(_opened(parts.spec)) as evaluator:
+            outcome = evaluator.evaluate(request)
         store.append(FinalMeasured(outcome=outcome))
     return outcome

@@ -1,20 +1,22 @@
 """Builds what a configuration names: task, seeds, evaluator, executor, mutation. Everything is checked before a run begins."""
 
-import os
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evaluator.cache import default_folder
-from evaluator.request import Evaluator
-from evaluator.settings import HarnessSettings, evaluation_deadline_s, full_settings, quick_settings
-from evaluator.simulated import SimulatedEvaluator
+from evaluator.cuda.device import Gpu
+from evaluator.settings import HarnessSettings, evaluation_deadline_s
 from evaluator.task import Task, load_task
 from evaluator.task_card import TaskCard
 from evolve.budget import Budget
+from evolve.builds import ahead_of
 from evolve.config import ConfigError, RunConfig
+from evolve.errors import EnvironmentUnfit
+from evolve.evaluators import ELSEWHERE, EvaluatorSpec, gpus_here, settings_of, spare_cores
 from evolve.executors.base import Executor
+from evolve.executors.elsewhere import Elsewhere
 from evolve.executors.inline import InlineExecutor
+from evolve.executors.processes import ProcessExecutor
 from evolve.goal import Goal, check_names, parse_goal
 from evolve.loop import Terms
 from evolve.proposal import Mutation
@@ -27,28 +29,6 @@ from population.candidate import Candidate, Language
 from population.novelty import candidate_of
 
 _LANGUAGES = {"cpu": (Language.CPP,), "cuda": (Language.CUDA,), "simulated": (Language.CPP, Language.CUDA)}
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatorSpec:
-    """Builds an evaluator wherever it is called; pickles as a few words."""
-
-    task: str
-    scenarios: str
-    backend: str
-    seed: int
-    settings: HarnessSettings
-    threads: int
-
-    def __call__(self) -> Evaluator:
-        """A fresh evaluator. Raises ValueError where this machine lacks what it needs."""
-        task = load_task(self.task)
-        if self.backend == "simulated":
-            return SimulatedEvaluator(task.card(self.scenarios), self.seed)
-        from evaluator.cpu.backend import CpuBackend
-        from evaluator.harness import Harness
-
-        return Harness(task, self.scenarios, CpuBackend(default_folder(), self.threads), self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,32 +47,41 @@ class Parts:
         """The seed kernels. Raises ConfigError naming one that can't be read."""
         return tuple(_seed(name, self.task, self.config.task.backend) for name in self.config.population.seeds)
 
-    def executor(self) -> Executor:
-        """A fresh executor; it starts processes, so close it.
+    def executor(self, evaluate: bool = True) -> Executor:
+        """A fresh executor; it may start processes, so close it. Where it isn't to ``evaluate``, it only compiles ahead.
 
-        Raises ConfigError where Ray has too few CPUs, EnvironmentUnfit where it can't be started or reached.
+        Raises ConfigError where there are too few CPUs or GPUs for the workers, EnvironmentUnfit where there is no GPU at all
+        or Ray can't be started or reached.
         """
-        table = self.config.executor
+        table, cuda = self.config.executor, self.spec.backend == "cuda"
+        gpus, missing = gpus_here() if cuda else ((), "")
+        ahead = ahead_of(self.task, self.card, gpus, max(1, spare_cores() // 2)) if cuda else None
+        if not evaluate:
+            return Elsewhere(ahead)
+        if missing and table.ray_address is None:
+            raise EnvironmentUnfit(f"the cuda backend needs a GPU, and here {missing}; {ELSEWHERE}")
         if table.kind == "inline":
-            return InlineExecutor(self.spec)
+            return InlineExecutor(self.spec, ahead)
+        deadline_s = evaluation_deadline_s(self.spec.settings, len(self.card.scenarios), table.workers)
+        if table.kind == "processes":
+            environments = _environments(table.workers, gpus) if cuda else [{}] * table.workers
+            return ProcessExecutor(self.spec, environments=environments, deadline_s=deadline_s, ahead=ahead)
         from evolve.executors.ray_executor import RayExecutor
 
-        deadline_s = evaluation_deadline_s(self.spec.settings, len(self.card.scenarios), table.workers)
         try:
-            return RayExecutor(self.spec, workers=table.workers, address=table.ray_address, deadline_s=deadline_s)
+            return RayExecutor(
+                self.spec, workers=table.workers, address=table.ray_address, deadline_s=deadline_s, gpus=cuda, ahead=ahead
+            )
         except ValueError as error:
             raise ConfigError(f"[executor] {error}") from None
 
 
 def assemble(config: RunConfig) -> Parts:
     """The parts that a configuration names. Raises ConfigError, or TaskError for a task that can't be read."""
-    if config.task.backend == "cuda":
-        raise ConfigError(
-            '[task] backend = "cuda": this version builds and gates CUDA candidates but has no launcher for them; '
-            'use "cpu", or "simulated" to try settings'
-        )
     if config.executor.kind == "inline" and config.executor.workers > 1:
-        raise ConfigError('[executor] kind = "inline" evaluates one candidate at a time; set workers = 1, or kind = "ray"')
+        raise ConfigError(
+            '[executor] kind = "inline" evaluates one candidate at a time; set workers = 1, or kind = "processes" or "ray"'
+        )
     task = load_task(config.task.name)
     card = task.card(config.task.scenarios)
     return Parts(
@@ -120,16 +109,16 @@ def assemble(config: RunConfig) -> Parts:
     )
 
 
-def spare_cores() -> int:
-    """Cores that an evaluation may have: all that this process may use but one, which the search itself needs."""
-    return max(1, len(os.sched_getaffinity(0)) - 1)
-
-
 def _settings(config: RunConfig) -> HarnessSettings:
     table = config.evaluation
-    of_pace: Callable[..., HarnessSettings] = quick_settings if table.pace == "quick" else full_settings
-    settings = of_pace() if table.looks is None else of_pace(table.looks)
-    return replace(settings, least_deadline_s=table.least_deadline_s)
+    return replace(settings_of(config.task.backend, table.pace, table.looks), least_deadline_s=table.least_deadline_s)
+
+
+def _environments(workers: int, gpus: Sequence[Gpu]) -> list[Mapping[str, str]]:
+    """For each worker what shows it one GPU alone. Raises ConfigError where there are fewer GPUs than workers."""
+    if len(gpus) < workers:
+        raise ConfigError(f"[executor] workers = {workers}, but this process may use {len(gpus)} GPUs; each worker needs its own")
+    return [{"CUDA_VISIBLE_DEVICES": gpu.uuid} for gpu in gpus[:workers]]
 
 
 def bank_of(task: Task, card: TaskCard) -> tuple[Entry, ...]:

@@ -23,13 +23,15 @@ class StopReason(StrEnum):
     REQUESTED = "requested"
     WAITING = "waiting"
     """Nothing is left to do until an answer comes."""
+    EVALUATION = "evaluation"
+    """Nothing is left to do here until what is open has been evaluated, on another machine."""
     FAULTS = "faults"
     """Several evaluations in a row ended in faults of the harness, or those of the seeds."""
     ANSWERER = "answerer"
     """The answerer failed."""
 
 
-GOES_ON = frozenset({StopReason.REQUESTED, StopReason.WAITING, StopReason.FAULTS, StopReason.ANSWERER})
+GOES_ON = frozenset({StopReason.REQUESTED, StopReason.WAITING, StopReason.EVALUATION, StopReason.FAULTS, StopReason.ANSWERER})
 """Reasons after which `resume` goes on where it stopped; after the others the run is finished."""
 
 

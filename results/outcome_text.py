@@ -9,6 +9,8 @@ from results.text import interval, microseconds, one_line, ratio, table
 
 DETAIL_LINES = 20
 NOTES = 5
+RIVAL = "candidate:"
+"""What the name of an opponent that is no baseline begins with; its id follows."""
 
 
 def outcome_lines(outcome: Outcome, explain: bool = False) -> list[str]:
@@ -49,9 +51,15 @@ def fitness_line(fitness: Fitness) -> str:
     )
 
 
+def hardest_ratio(timings: Sequence[Timing], scenario: str) -> float | None:
+    """The lowest ratio to any baseline in a scenario, None where fewer than two raced there."""
+    ratios = [item.ratio for item in timings if item.scenario == scenario and not item.opponent.startswith(RIVAL)]
+    return min(ratios) if len(ratios) > 1 else None
+
+
 def opponent_name(opponent: str) -> str:
     """A baseline's name, or a rival candidate's short id."""
-    rival = opponent.removeprefix("candidate:")
+    rival = opponent.removeprefix(RIVAL)
     return opponent if rival == opponent else short_id(rival)
 
 
@@ -85,19 +93,22 @@ def _small(value: float | None) -> str | None:
 def timing_rows(timings: Sequence[Timing], explain: bool) -> list[str]:
     """The races against the first opponent, scenario by scenario, and the plain ratios to the others.
 
-    ``explain`` gives every race its line. ``of bound`` is the share of what the device could do at most.
+    ``explain`` gives every race its line. ``best peer`` is the ratio to the fastest baseline of the scenario where several raced,
+    ``of bound`` the share of what the device could do at most.
     """
     first = timings[0].opponent
     others = list(dict.fromkeys(timing.opponent for timing in timings if timing.opponent != first))
     shown = timings if explain else [timing for timing in timings if timing.opponent == first]
     rows = (
         (t.scenario, opponent_name(t.opponent) if explain else "", microseconds(t.candidate_us), microseconds(t.opponent_us),
-         f"{t.ratio:.3f}x", interval(t.low, t.high), t.blocks if explain else "",
+         f"{t.ratio:.3f}x", interval(t.low, t.high), "" if explain else times(hardest_ratio(timings, t.scenario)),
+         t.blocks if explain else "",
          f"{100 * t.floor_us / t.candidate_us:.1f}% {t.bound}", "ambiguous" if t.ambiguous else "")
         for t in shown
     )  # fmt: skip
     against = "" if explain else opponent_name(first)
     titles = ("scenario", "over" if explain else "", "us", f"{against} us".strip() if against else "its us", "ratio", "interval",
+              "best peer" if any(hardest_ratio(timings, t.scenario) for t in shown) and not explain else "",
               "blocks" if explain else "", "of bound", "")  # fmt: skip
     lines = table(titles, rows)
     if others and not explain:
@@ -106,6 +117,11 @@ def timing_rows(timings: Sequence[Timing], explain: bool) -> list[str]:
         matrix = ((name, *(ratios.get((name, other)) for other in others)) for name in scenarios)
         lines += ["", *table(("ratio over", *map(opponent_name, others)), matrix)]
     return lines
+
+
+def times(value: float | None) -> str:
+    """A ratio without an interval, such as ``1.234x``; nothing for None."""
+    return "" if value is None else f"{value:.3f}x"
 
 
 def typical_us(timings: Sequence[Timing]) -> tuple[float, float] | None:

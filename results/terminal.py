@@ -20,6 +20,7 @@ STOPPED = {
     "exhausted": "finished: no new candidate found any more",
     "requested": "stopped on request",
     "waiting": "waiting for answers",
+    "evaluation": "waiting for evaluation on another machine",
     "faults": "stopped by faults of the harness",
     "answerer": "stopped because the answerer failed",
 }

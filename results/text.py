@@ -18,6 +18,14 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     return [line(titles), *(line(row) for row in cells)]
 
 
+def markdown(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The same as a Markdown table; bars inside a cell are escaped."""
+    cells = [[_cell(value).replace("|", "\\|") for value in row] for row in rows]
+    shown = [column for column, title in enumerate(titles) if title or any(row[column] for row in cells)]
+    lines = [titles, ["---"] * len(titles), *cells]
+    return ["| " + " | ".join(line[column] for column in shown) + " |" for line in lines]
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"

@@ -1,5 +1,7 @@
 """Commands that measure: evaluate a file, verify a candidate of a run."""
 
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,46 +11,84 @@ from evolve.cli.inspecting import Explain, Id, Json, Run, plain, resolved
 from evolve.cli.output import CommandError, Exit, print_json, say, write
 
 
+class Form(StrEnum):
+    """How an outcome is printed."""
+
+    TEXT = "text"
+    MD = "md"
+
+
+# typer would name the type of FILE list[Path]; the command's text says what it is
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", hidden=True)]
+Scenarios = Annotated[
+    str | None,
+    typer.Option(metavar="SET", help="Scenario set; by default the smallest that all files cover.", show_default=False),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Baseline that counts; by default the first that is here.", show_default=False),
+]
+Arch = Annotated[str, typer.Option(metavar="ARCH", help="Architecture that a .cu file is built for where no GPU is here.")]
+
+
 def evaluate(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A candidate: .cpp or .cu with its launch plan.", show_default=False)
-    ],
+    files: Files,
     task: Annotated[str, typer.Option(metavar="TASK", help="A task's name or folder.")] = "attention_forward",
-    scenarios: Annotated[
-        str | None,
-        typer.Option(metavar="SET", help="Scenario set; by default the smallest that the candidate covers.", show_default=False),
-    ] = None,
-    arch: Annotated[str, typer.Option(metavar="ARCH", help="Architecture that a .cu file is built for.")] = "sm_90a",
+    scenarios: Scenarios = None,
+    baseline: Baseline = None,
+    arch: Arch = "sm_90a",
     final: Annotated[bool, typer.Option("--final", help="Everything that is examined before a number is published.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer blocks and distributions: seconds, wider intervals.")] = False,
     explain: Explain = False,
+    form: Annotated[Form, typer.Option("--format", help="Text for a terminal, or Markdown for a page.")] = Form.TEXT,
     as_json: Json = False,
 ) -> None:
-    """Judge a kernel: is it right, and how fast?
+    """Judge kernels: is each right, and how fast?
 
-    It is timed against the baseline in the same session. Exit code 9 unless the verdict is OK. A .cu file is screened, built
-    and gated without a GPU; checking and timing it needs one.
+    Each FILE is a candidate, a .cpp or .cu with its launch plan; all are of one language and timed against the baseline in one
+    session. Exit code 9 unless every verdict is OK. Without a GPU a .cu file is screened, built and gated; checking and timing
+    it needs one.
     """
-    candidate = _candidate(file)
-    if candidate.language == "cu":
-        _evaluate_without_gpu(candidate, task, scenarios, arch, as_json)
-        return
-    from evaluator.outcome import Effort
+    candidates = [_candidate(file) for file in files]
+    if len({candidate.language for candidate in candidates}) > 1:
+        raise CommandError("the files are of two languages; evaluate .cpp and .cu files in two calls", Exit.USAGE)
     from evaluator.task import load_task
-    from evolve import measure
-    from results.outcome_text import outcome_lines
+    from evolve.evaluators import gpus_here
+    from evolve.measure import covering_set
 
     chosen = load_task(task)
-    set_name = scenarios or measure.covering_set(candidate, chosen)
-    card = chosen.card(set_name)
-    say(f"judging {file} in {len(card.scenarios)} scenarios of {set_name}, task {chosen.name}")
+    set_name = scenarios or covering_set(candidates, chosen)
+    no_gpu = gpus_here()[1] if candidates[0].language == "cu" else ""
+    if no_gpu:
+        _evaluate_without_gpu(files, candidates, chosen, set_name, arch, as_json, no_gpu)
+        return
+    from evaluator.outcome import Effort
+    from evolve import measure
+
     effort = Effort.FINAL if final else Effort.SEARCH
-    outcome = measure.evaluate(candidate, task, set_name, effort=effort, quick=quick)
+    outcomes = measure.evaluate(candidates, task, set_name, effort=effort, quick=quick, baseline=baseline)
+    about = f"in {len(chosen.card(set_name).scenarios)} scenarios of {set_name}, task {chosen.name}"
+    found = []
+    for file in files:
+        say(f"judging {file} {about}")
+        found.append(next(outcomes))
+        if not as_json:
+            _print(file, found[-1], explain, form, titled=len(files) > 1)
     if as_json:
-        print_json({"file": str(file), "outcome": plain(outcome)})
+        rows = [{"file": str(file), "outcome": plain(outcome)} for file, outcome in zip(files, found, strict=True)]
+        print_json(rows[0] if len(rows) == 1 else {"evaluations": rows})
+    for outcome in sorted(found, key=lambda outcome: outcome.verdict != "HARNESS_FAULT"):
+        _raise_unless_ok(outcome)
+
+
+def _print(file: Path, outcome: Any, explain: bool, form: Form, titled: bool) -> None:
+    from results.outcome_markdown import outcome_markdown
+    from results.outcome_text import outcome_lines
+
+    if form is Form.MD:
+        write([*outcome_markdown(file.name, outcome), ""])
     else:
-        write(outcome_lines(outcome, explain))
-    _raise_unless_ok(outcome)
+        write([*([f"{file}:"] if titled else []), *outcome_lines(outcome, explain), *([""] if titled else [])])
 
 
 def _candidate(file: Path) -> Any:
@@ -67,43 +107,54 @@ def _candidate(file: Path) -> Any:
         raise CommandError(f"{file}: can't be read ({error.strerror})", Exit.USAGE) from None
 
 
-def _evaluate_without_gpu(candidate: Any, task: str, scenarios: str | None, arch: str, as_json: bool) -> None:
-    """Screen, build and gate a CUDA candidate; say what a GPU would still have to show."""
+def _evaluate_without_gpu(
+    files: Sequence[Path], candidates: Sequence[Any], task: Any, set_name: str, arch: str, as_json: bool, no_gpu: str
+) -> None:
+    """Screen, build and gate CUDA candidates; say what a GPU would still have to show."""
     from evaluator.cache import BuildCache, default_folder
     from evaluator.cuda.offline import DEVICE_FACTS, Gated, examine
     from evaluator.outcome import Verdict
-    from evaluator.task import load_task
-    from evolve.measure import covering_set
-    from results.outcome_text import DETAIL_LINES, detail_lines
-    from results.text import count, table
 
     if arch not in DEVICE_FACTS:
         raise CommandError(f"--arch {arch}: known architectures are {', '.join(DEVICE_FACTS)}", Exit.USAGE)
-    chosen = load_task(task)
-    set_name = scenarios or covering_set(candidate, chosen)
-    found = examine(candidate.source, chosen, set_name, arch, BuildCache(default_folder()))
-    if not isinstance(found, Gated):
-        if as_json:
-            print_json({"arch": arch, "fault": plain(found)})
+    cache = BuildCache(default_folder())
+    documents, worst = [], None
+    for file, candidate in zip(files, candidates, strict=True):
+        found = examine(candidate.source, task, set_name, arch, cache)
+        if isinstance(found, Gated):
+            facts = {"scenario_set": set_name, "scenarios": list(found.scenarios), "builds": plain(found.facts)}
+            documents.append({"file": str(file), "arch": arch, **facts})
         else:
-            write([f"{found.verdict} at {found.stage}: {found.message}", *detail_lines(found.detail, DETAIL_LINES)])
-        harness = found.verdict is Verdict.HARNESS_FAULT
-        raise SystemExit(Exit.ENVIRONMENT if harness else Exit.REFUTED)
+            documents.append({"file": str(file), "arch": arch, "fault": plain(found)})
+            harness = found.verdict is Verdict.HARNESS_FAULT
+            worst = Exit.ENVIRONMENT if harness or worst is Exit.ENVIRONMENT else Exit.REFUTED
+        if not as_json:
+            write([*([f"{file}:"] if len(files) > 1 else []), *_offline_lines(found, set_name)])
     if as_json:
-        print_json({"arch": arch, "scenario_set": set_name, "scenarios": list(found.scenarios), "builds": plain(found.facts)})
-    else:
-        write(
-            [
-                f"built and gated for {arch}: {count(len(found.facts), 'build')} for {count(len(found.scenarios), 'scenario')} "
-                f"of {set_name}"
-            ]
-        )
-        names = sorted({name for facts in found.facts for name in facts})
-        builds = [str(number) for number in range(1, len(found.facts) + 1)]
-        write(table(("fact", *(f"build {n}" for n in builds)), ((n, *(facts.get(n) for facts in found.facts)) for n in names)))
+        print_json(documents[0] if len(documents) == 1 else {"evaluations": documents})
+    if worst is not None:
+        raise SystemExit(worst)
     raise CommandError(
-        "CUDA candidates have no launcher in this version, so this one was neither checked nor timed", Exit.ENVIRONMENT
+        f"neither checked nor timed, for want of a GPU: {no_gpu}. Run the same command on a machine that has one (docs/gpu.md)",
+        Exit.ENVIRONMENT,
     )
+
+
+def _offline_lines(found: Any, set_name: str) -> list[str]:
+    """What could be found out without a GPU: the facts of each build, or why there is none."""
+    from evaluator.cuda.offline import Gated
+    from results.outcome_text import DETAIL_LINES, detail_lines
+    from results.text import count, table
+
+    if not isinstance(found, Gated):
+        return [f"{found.verdict} at {found.stage}: {found.message}", *detail_lines(found.detail, DETAIL_LINES)]
+    names = sorted({name for facts in found.facts for name in facts})
+    builds = [f"build {number}" for number in range(1, len(found.facts) + 1)]
+    scenarios = count(len(found.scenarios), "scenario")
+    return [
+        f"built and gated for {found.arch}: {count(len(found.facts), 'build')} for {scenarios} of {set_name}",
+        *table(("fact", *builds), ((name, *(facts.get(name) for facts in found.facts)) for name in names)),
+    ]
 
 
 def final(run: Run, candidate: Id = "best", explain: Explain = False, as_json: Json = False) -> None:

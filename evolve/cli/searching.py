@@ -25,6 +25,12 @@ RayAddress = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="A Ray cluster's address, or 'auto': executor.ray_address.", show_default=False),
 ]
+NoEvaluate = Annotated[
+    bool,
+    typer.Option(
+        "--no-evaluate", help="Ask, compile ahead, and leave evaluations open for another machine, which goes on by resume."
+    ),
+]
 NO_OVERRIDES: list[str] = []
 TYPICAL = {
     "quick": "5 to 15 s for a few scenarios of about a millisecond on two cores, its final about 40 s (docs/measurements.md)",
@@ -40,6 +46,7 @@ def run(
         str | None, typer.Option(metavar="NAME", help="The run's name; an error where it is taken.", show_default=False)
     ] = None,
     ray_address: RayAddress = None,
+    no_evaluate: NoEvaluate = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen and what it would cost.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -64,7 +71,7 @@ def run(
         chosen = _with_free_name(chosen)
 
     with _observing(quiet, chosen.budget.candidates) as observers:
-        result = api.run(chosen, observers=observers)
+        result = api.run(chosen, observers=observers, evaluate=not no_evaluate)
     _report(result, as_json)
 
 
@@ -72,9 +79,11 @@ def resume(
     run: Run,
     overrides: Set = NO_OVERRIDES,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Exit with code 8 where the run stops because only answers are awaited.")
+        bool,
+        typer.Option("--until-idle", help="Exit with code 8 where all is evaluated and the run stops for want of answers."),
     ] = False,
     ray_address: RayAddress = None,
+    no_evaluate: NoEvaluate = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -93,7 +102,7 @@ def resume(
         waiting = {step.number: step.entry_id or "seed" for step in reader.steps() if step.candidate_id and not step.verdict}
     total = validated(overridden(stored.mapping(), overrides), "configuration").budget.candidates
     with _observing(quiet, total, evaluated=info.evaluated, best_id=info.best_id, waiting=waiting) as observers:
-        result = api.resume(find_run(run), overrides, observers=observers)
+        result = api.resume(find_run(run), overrides, observers=observers, evaluate=not no_evaluate)
     _report(result, as_json, until_idle)
 
 
@@ -172,7 +181,7 @@ def _explain(config: Any, as_json: bool) -> None:
         "answerer": config.mutation.answerer,
         "candidates at most": budget.candidates,
         "hours at most": budget.hours or "no limit",
-        "time of an evaluation": TYPICAL.get(config.evaluation.pace) if config.task.backend == "cpu" else "none is measured",
+        "time of an evaluation": _typical(config.task.backend, config.evaluation.pace),
         "cost of the model": "none, the knobs answerer calls no model",
         "executor": f"{config.executor.kind}, {config.executor.workers} at once, {config.executor.lookahead} proposals open",
         "goal": config.goal.expression or "none, the budget ends the run",
@@ -182,6 +191,13 @@ def _explain(config: Any, as_json: bool) -> None:
         print_json({"dry_run": True, **{key.replace(" ", "_"): value for key, value in facts.items()}})
     else:
         write(table(("dry run", ""), facts.items()))
+
+
+def _typical(backend: str, pace: str) -> str:
+    """How long an evaluation takes, as far as it was measured before."""
+    if backend == "cpu":
+        return TYPICAL[pace]
+    return "none is measured" if backend == "simulated" else "seconds for a few scenarios (docs/measurements.md)"
 
 
 def _baselines(parts: Any) -> str:
@@ -199,6 +215,8 @@ def _baselines(parts: Any) -> str:
 
 def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
     """Print what a run found and end with the exit code that says how it stands."""
+    from dataclasses import asdict
+
     from evolve.cli.summary import summary_lines
     from evolve.stopping import GOES_ON, StopReason
 
@@ -207,17 +225,24 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
             {
                 "best": plain(result.best), "candidates": result.candidates, "questions_asked": result.questions_asked,
                 "spent": dict(result.spent), "stopped_by": result.stopped_by.value, "folder": str(result.folder),
+                "gpu": asdict(gpu) if (gpu := _utilisation(result.folder)) else None,
             }
         )  # fmt: skip
     else:
         with opened(str(result.folder)) as reader:
-            write(summary_lines(reader, result))
+            write(summary_lines(reader, result, _utilisation(result.folder)))
     if result.stopped_by is StopReason.FAULTS:
         say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError("evaluations keep ending in faults of the harness; `askevolve doctor` may say why", Exit.ENVIRONMENT)
     if result.stopped_by is StopReason.ANSWERER:
         say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError(f"{_last_note(result.folder)}; nothing stored is lost", Exit.ENVIRONMENT)
+    if result.stopped_by is StopReason.EVALUATION:
+        say(
+            f"{_open(result.folder)}. Copy {result.folder} to a machine that evaluates, and there: {_resuming(result.folder)} "
+            "--until-idle"
+        )
+        return
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
         raise SystemExit(Exit.WAITING if result.stopped_by is StopReason.WAITING and until_idle else Exit.DONE)
@@ -226,6 +251,23 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
     if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:
         say("finished, but no verified candidate beats the baseline (its interval would lie above 1)")
         raise SystemExit(Exit.NOT_BEATEN)
+
+
+def _utilisation(folder: Path) -> Any:
+    """How busy a run's evaluations kept their GPUs."""
+    from evolve.utilisation import utilisation
+
+    with opened(str(folder)) as reader:
+        return utilisation([recorded.event for recorded in reader.events()])
+
+
+def _open(folder: Path) -> str:
+    """How much of a run waits for evaluation."""
+    from results.text import count
+
+    with opened(str(folder)) as reader:
+        waiting = sum(row.steps for row in reader.funnel() if row.word == "waiting")
+    return f"{count(waiting, 'evaluation')} open" if waiting else "a final is due"
 
 
 def _larger_budget(result: Any) -> tuple[str, str] | None:

@@ -42,7 +42,7 @@ stall_after = 10             # attempts without an improvement
 pace = "full"                # or "quick": wider intervals in a few seconds a candidate
 
 [executor]
-kind = "ray"                 # or "inline": the same in this process
+kind = "ray"                 # or "inline": the same in this process; "processes": several without Ray
 workers = 1
 lookahead = 2                # proposals that may be open at once
 

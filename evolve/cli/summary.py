@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evaluator.outcome import Outcome
 from evolve.api import Best, RunResult
+from evolve.utilisation import Utilisation
 from population.candidate import Origin, short_id
 from results.outcome_text import outcome_lines, typical_us
 from results.reader import Reader
@@ -17,13 +18,14 @@ NOISY_PCT = 5.0
 """Most steps of a search gain less than this, so a noise floor above it hides them."""
 
 
-def summary_lines(reader: Reader, result: RunResult) -> list[str]:
-    """The end of a run as text, from its store."""
+def summary_lines(reader: Reader, result: RunResult, gpu: Utilisation | None) -> list[str]:
+    """The end of a run as text, from its store; ``gpu`` says how busy the evaluations kept theirs."""
     info = reader.info()
     lines = [
         f"run {info.name}, {state(info)}; {count(result.candidates, 'candidate')}, {count(result.questions_asked, 'question')}, "
         f"{duration(info.spent_s)}",
         f"task {info.card.name}, {count(len(info.card.scenarios), 'scenario')} of {info.card.scenario_set}",
+        *([_busy(gpu)] if gpu else []),
         "",
         *_standings(reader, result.best),
     ]
@@ -43,6 +45,12 @@ def summary_lines(reader: Reader, result: RunResult) -> list[str]:
         ]
     questions = reader.questions()
     return [*lines, "", "What each question gave:", *question_rows(questions, "question")] if questions else lines
+
+
+def _busy(gpu: Utilisation) -> str:
+    """The shares of time in which the GPU was taken, and in which a kernel ran."""
+    kernels = "" if gpu.busy_share is None else f", kernels ran {100 * gpu.busy_share:.0f} %"
+    return f"GPU held {100 * gpu.lease_share:.0f} % of the {duration(gpu.wall_s)} of evaluations{kernels}"
 
 
 def _standings(reader: Reader, best: Best | None) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
+from evolve.executors.ahead import Ahead, AheadPool
 from evolve.executors.base import Done
 from evolve.executors.fault import ATTEMPTS, harness_fault, to_be_repeated
 
@@ -17,13 +18,16 @@ class InlineExecutor:
     answers with a fault of the harness.
     """
 
-    def __init__(self, build: Callable[[], Evaluator]) -> None:
+    def __init__(self, build: Callable[[], Evaluator], ahead: Ahead | None = None) -> None:
         self._build = build
+        self._ahead = AheadPool(ahead) if ahead else None
         self._evaluator: Evaluator | None = None
         self._queue: deque[tuple[int, Request]] = deque()
 
     def submit(self, number: int, request: Request) -> None:
         """Queue one evaluation."""
+        if self._ahead is not None:
+            self._ahead.prepare(request)
         self._queue.append((number, request))
 
     def collect(self, timeout_s: float) -> Sequence[Done]:
@@ -38,6 +42,8 @@ class InlineExecutor:
     def close(self) -> None:
         """Drop what is queued and stop the evaluator's processes."""
         self._queue.clear()
+        if self._ahead is not None:
+            self._ahead.close()
         self._stop()
 
     def _evaluate(self, request: Request) -> Outcome:

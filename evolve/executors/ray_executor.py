@@ -16,6 +16,7 @@ from ray.exceptions import RayError
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
 from evolve.errors import EnvironmentUnfit
+from evolve.executors.ahead import Ahead, Job
 from evolve.executors.base import Done
 from evolve.executors.fault import ATTEMPTS, harness_fault, to_be_repeated
 from evolve.executors.worker import Worker
@@ -48,20 +49,34 @@ class RayExecutor:
 
     ``build`` makes an evaluator and is sent to the actors: it must pickle small and hold no live object. Ray is started on this
     machine where ``address`` is None and none runs in this process, and then stopped on ``close``. A worker that gives no answer
-    within ``deadline_s`` seconds counts as dead. Raises EnvironmentUnfit where Ray can't be started or reached, ValueError where
-    it has fewer CPUs than ``workers``.
+    within ``deadline_s`` seconds counts as dead. With ``gpus`` each actor has one GPU to itself, which Ray shows it alone. Jobs
+    of ``ahead`` are tasks of one CPU each. Raises EnvironmentUnfit where Ray can't be started or reached, ValueError where it has
+    fewer CPUs or GPUs than ``workers``.
     """
 
     def __init__(
-        self, build: Callable[[], Evaluator], *, workers: int, address: str | None = None, deadline_s: float | None = None
+        self,
+        build: Callable[[], Evaluator],
+        *,
+        workers: int,
+        address: str | None = None,
+        deadline_s: float | None = None,
+        gpus: bool = False,
+        ahead: Ahead | None = None,
     ) -> None:
         self._owns_ray = not ray.is_initialized()
-        self._servers = _start_ray(workers, address) if self._owns_ray else ()
-        cpus = int(ray.cluster_resources().get("CPU", 0))
-        if cpus < workers:
-            self.close()
-            raise ValueError(f"workers = {workers}, but Ray has {cpus} CPUs; lower workers, or `ray start` with more --num-cpus")
-        self._build, self._deadline_s = build, deadline_s
+        self._servers = _start_ray(workers + (ahead.workers if ahead else 0), address) if self._owns_ray else ()
+        for kind in ("CPU", "GPU") if gpus else ("CPU",):
+            there = int(ray.cluster_resources().get(kind, 0))
+            if there < workers:
+                self.close()
+                more = f"--num-{kind.lower()}s"
+                raise ValueError(
+                    f"workers = {workers}, but Ray has {there} {kind}s; lower workers, or `ray start` with more {more}"
+                )
+        self._build, self._deadline_s, self._ahead = build, deadline_s, ahead
+        self._task = ray.remote(num_cpus=1, max_retries=0)(_do)
+        self._needs: dict[str, int] = {"num_cpus": 1, "max_restarts": 0} | ({"num_gpus": 1} if gpus else {})
         self._idle: list[Any] = []
         self._missing = workers  # actors are made when first needed
         self._queue: deque[tuple[int, Request, int]] = deque()  # number, request, attempts already made
@@ -69,6 +84,8 @@ class RayExecutor:
 
     def submit(self, number: int, request: Request) -> None:
         """Queue one evaluation; it starts at once where an actor is free."""
+        for job in self._ahead.jobs(request) if self._ahead else ():
+            self._task.remote(job)
         self._queue.append((number, request, 0))
         self._dispatch()
 
@@ -121,7 +138,7 @@ class RayExecutor:
 
     def _hire(self) -> Any:
         self._missing -= 1
-        return ray.remote(num_cpus=1, max_restarts=0)(_Actor).remote(self._build, self._deadline_s)
+        return ray.remote(**self._needs)(_Actor).remote(self._build, self._deadline_s)
 
     def _settle(self, reference: Any) -> Done | None:
         """The result behind a finished reference; None where its worker died and the request went back to the queue's head."""
@@ -142,6 +159,11 @@ class RayExecutor:
         return Done(number=number, outcome=outcome)
 
 
+def _do(job: Job) -> None:
+    """A job as a task of Ray's."""
+    job()
+
+
 def _is_alive(process: psutil.Process) -> bool:
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
@@ -157,8 +179,8 @@ def _below(servers: Sequence[psutil.Process]) -> list[psutil.Process]:
     return found
 
 
-def _start_ray(workers: int, address: str | None) -> Sequence[psutil.Process]:
-    """Join the cluster at ``address``, or start a small quiet Ray of ``workers`` CPUs here that reports to nobody.
+def _start_ray(cpus: int, address: str | None) -> Sequence[psutil.Process]:
+    """Join the cluster at ``address``, or start a small quiet Ray of ``cpus`` CPUs here that reports to nobody.
 
     Returns the servers without which a Ray that was started here doesn't work.
     """
@@ -170,7 +192,7 @@ def _start_ray(workers: int, address: str | None) -> Sequence[psutil.Process]:
             _knock(address)
             ray.init(address=address, **quiet)
         else:  # "local" by name, or Ray would join whatever RAY_ADDRESS names
-            ray.init("local", num_cpus=workers, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
+            ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
     except Exception as error:
         ray.shutdown()
         what = "started here" if address is None else f"reached at {address}"

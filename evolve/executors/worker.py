@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 
 import psutil
@@ -33,17 +33,19 @@ class Worker:
     """Holds an evaluator's process. After WorkerDiedError it is unusable; make another.
 
     A request that isn't answered within ``deadline_s`` seconds (None: no limit) has met a fault of ours, since the evaluator
-    ends what a candidate does in time by itself.
+    ends what a candidate does in time by itself. ``environment`` adds variables to those of this process.
     """
 
-    def __init__(self, build: Callable[[], Evaluator], deadline_s: float | None = None) -> None:
+    def __init__(
+        self, build: Callable[[], Evaluator], deadline_s: float | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._deadline_s = deadline_s
         ours, theirs = socket.socketpair()
         life_end, self._lifeline = os.pipe()
         self._guard = subprocess.Popen(
             [sys.executable, "-m", "evolve.executors.worker", str(theirs.fileno()), str(life_end)],
             pass_fds=(theirs.fileno(), life_end),
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)} | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # ctrl-C in the terminal reaches the driver only

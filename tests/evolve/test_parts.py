@@ -34,7 +34,7 @@ def test_an_evaluator_travels_as_a_small_pickle() -> None:
         ({"population": {"seeds": ["nobody"]}}, "no seed 'nobody' for the simulated backend"),
         ({"population": {"seeds": ["/nowhere/x.cpp"]}}, "can't be read"),
         ({"population": {"seeds": ["./x.py"]}}, r"isn't a \.cpp or \.cu file"),
-        ({"task": {"backend": "cuda"}}, "no launcher"),
+        ({"task": {"backend": "cuda"}}, r"isn't a \.cu file"),
         ({"executor": {"kind": "inline", "workers": 2}}, "set workers = 1"),
     ],
 )

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from evaluator.outcome import Check, Outcome, Timing, Verdict
-from results.outcome_text import check_rows, outcome_lines, timing_rows, typical_us
+from results.outcome_markdown import outcome_markdown
+from results.outcome_text import check_rows, hardest_ratio, outcome_lines, timing_rows, typical_us
 from results.reader import Reader
 from results.store import Store
 from results.terminal import (
@@ -169,6 +170,32 @@ def test_races_are_shown_against_the_first_opponent_and_the_others_as_plain_rati
     explained = timing_rows(races, explain=True)
     assert len(explained) == 4
     assert explained[3].split()[:3] == ["s0", "ababababab", "100.0"]
+
+
+def test_the_ratio_to_the_fastest_baseline_is_shown_where_several_raced() -> None:
+    rival = "candidate:" + "ab" * 32
+    races = [timing("s0", "fa3", 1.1), timing("s0", "cudnn", 0.8), timing("s0", rival, 0.2), timing("s1", "fa3", 0.9)]
+    assert (hardest_ratio(races, "s0"), hardest_ratio(races, "s1")) == (0.8, None)
+    lines = timing_rows(races, explain=False)
+    assert "best peer" in lines[0]
+    assert lines[1].split()[6] == "0.800x"
+    assert "0.800x" not in lines[2]
+    assert "best peer" not in timing_rows(races, explain=True)[0]
+
+
+def test_an_outcome_as_markdown_has_a_row_for_each_scenario() -> None:
+    races = (timing("s|0", "fa3", 1.1), timing("s|0", "cudnn", 0.8), timing("s1", "fa3", 0.9))
+    found = dataclasses.replace(outcome("x", 1.0), timings=races)
+    lines = outcome_markdown("kernel.cu", found)
+    assert lines[0] == "### kernel.cu"
+    assert "* 1.000x [0.998, 1.002] over torch; worst 0.900x in s1" in lines
+    assert lines[-4] == "| scenario | us | fa3 us | ratio | interval | best peer | of bound | bound |"
+    assert set(lines[-3]) <= set("|- ")
+    assert lines[-2] == "| s\\|0 | 100.0 | 110.0 | 1.100x | [1.089, 1.111] | 0.800x | 25.0 % | bytes |"
+    assert lines[-1].count("|") == lines[-4].count("|")
+    refused = outcome_markdown("kernel.cu", outcome("x", verdict=Verdict.WRONG))
+    assert any(line.startswith("WRONG at check") for line in refused)
+    assert not any(line.startswith("|") for line in refused)
 
 
 def test_typical_times_are_geometric_means_of_the_first_race() -> None:

@@ -1,4 +1,5 @@
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ extern "C" __global__ void zero(__nv_bfloat16* out, float* lse) { lse[threadIdx.
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     """What the next evaluation gives, instead of a measurement."""
     found = [outcome("x", 1.2)]
-    monkeypatch.setattr(measure, "evaluate", lambda *arguments, **more: found[0])
+    monkeypatch.setattr(measure, "evaluate", lambda candidates, *arguments, **more: (found[0] for _ in candidates))
     return found
 
 
@@ -122,6 +123,65 @@ def test_without_a_cuda_compiler_the_environment_is_to_blame(ask, tmp_path: Path
     assert "no CUDA compiler" in ran.out
 
 
+def test_several_files_are_judged_in_one_session_each_under_its_name(ask, judged: list[Outcome], tmp_path: Path) -> None:
+    shutil.copy(SEED, tmp_path / "mine.cpp")
+    ran = ask("evaluate", SEED, "mine.cpp")
+    assert ran.code == 0
+    assert f"{SEED}:\nOK at score" in ran.out
+    assert "\nmine.cpp:\nOK at score" in ran.out
+    rows = ask("evaluate", SEED, "mine.cpp", "--json").document["evaluations"]
+    assert [(row["file"], row["outcome"]["verdict"]) for row in rows] == [(str(SEED), "OK"), ("mine.cpp", "OK")]
+    page = ask("evaluate", SEED, "mine.cpp", "--format", "md").out
+    assert page.startswith("### cpu_plain.cpp\n")
+    assert "\n\n### mine.cpp\n" in page
+
+
+def test_one_wrong_file_of_several_gives_9_and_a_fault_of_the_harness_comes_first(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [outcome("a", 1.2), outcome("b", verdict=Verdict.WRONG)]
+    monkeypatch.setattr(measure, "evaluate", lambda *arguments, **more: iter(found))
+    assert ask("evaluate", SEED, SEED).code == 9
+    found[0] = outcome("a", verdict=Verdict.HARNESS_FAULT)
+    assert ask("evaluate", SEED, SEED).code == 1
+
+
+def test_files_of_two_languages_are_refused(ask, tmp_path: Path) -> None:
+    (tmp_path / "zero.cu").write_text(CUDA)
+    ran = ask("evaluate", SEED, "zero.cu")
+    assert (ran.code, ran.out) == (2, "")
+    assert "two languages" in ran.err
+
+
+def test_several_cuda_files_without_a_gpu_are_each_built(ask, tmp_path: Path) -> None:
+    (tmp_path / "zero.cu").write_text(CUDA.replace("__nv_bfloat16*", "void*"))
+    (tmp_path / "bad.cu").write_text(CUDA.replace("__nv_bfloat16*", "nonsense*"))
+    ran = ask("evaluate", "zero.cu", "bad.cu", "--scenarios", "quick3")
+    assert ran.code == 9
+    assert ran.out.startswith("zero.cu:\nbuilt and gated for sm_90a: ")
+    assert "\nbad.cu:\nCOMPILE_ERROR at build: " in ran.out
+    rows = ask("evaluate", "zero.cu", "bad.cu", "--scenarios", "quick3", "--json").document["evaluations"]
+    assert [row["file"] for row in rows] == ["zero.cu", "bad.cu"]
+    assert rows[1]["fault"]["verdict"] == "COMPILE_ERROR"
+
+
+def test_where_a_gpu_is_a_cuda_file_is_measured_there(ask, judged: list[Outcome], tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "zero.cu").write_text(CUDA)
+    monkeypatch.setattr("evolve.evaluators.gpus_here", lambda: (("a GPU",), ""))
+    ran = ask("evaluate", "zero.cu", "--scenarios", "quick3", "--baseline", "fa3")
+    assert ran.code == 0
+    assert "1.200x [1.198, 1.202] over torch" in ran.out
+
+
+def test_an_evaluator_that_cannot_be_had_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measure.evaluate([candidate_of(CUDA, Language.CUDA)], str(TINY_TASK), "three", effort=Effort.SEARCH, quick=True)
+
+    def missing(self: object) -> None:
+        raise ImportError("No module named 'cupy'")
+
+    monkeypatch.setattr("evolve.evaluators.EvaluatorSpec.__call__", missing)
+    with pytest.raises(EnvironmentUnfit, match="No module named 'cupy'; `askevolve doctor`"):
+        next(found)
+
+
 def test_final_verifies_again_and_stores_what_it_found(ask, finished: Path) -> None:
     before = len(stored(finished))
     ran = ask("final", "sim")
@@ -152,10 +212,14 @@ def test_a_final_that_refutes_gives_9(ask, finished: Path, monkeypatch: pytest.M
 
 def test_the_covering_set_is_the_smallest_that_a_candidate_claims() -> None:
     task = load_task("attention_forward")
-    assert measure.covering_set(candidate_of(SEED.read_text(), Language.CPP), task) == "cpu_quick"
-    assert measure.covering_set(candidate_of("no plan", Language.CPP), task) == "cpu_quick"
+    assert measure.covering_set([candidate_of(SEED.read_text(), Language.CPP)], task) == "cpu_quick"
+    assert measure.covering_set([candidate_of("no plan", Language.CPP)], task) == "cpu_quick"
     anywhere = SEED.read_text().replace("domain =", "# domain =")
-    assert measure.covering_set(candidate_of(anywhere, Language.CPP), task) == "cpu_quick"
+    assert measure.covering_set([candidate_of(anywhere, Language.CPP)], task) == "cpu_quick"
+    assert (
+        measure.covering_set([candidate_of(SEED.read_text(), Language.CPP), candidate_of("no plan", Language.CPP)], task)
+        == "cpu_quick"
+    )
     assert measure.sets_for(task, Language.CUDA)[0] == "quick3"
 
 

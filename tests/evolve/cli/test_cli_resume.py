@@ -56,6 +56,25 @@ def test_until_idle_gives_8_only_where_answers_are_awaited(ask, finished: Path, 
     assert "Go on: askevolve resume" in ran.err
 
 
+def test_a_run_begun_without_evaluating_says_how_it_goes_on_and_does(ask, tmp_path: Path) -> None:
+    begun = ask("run", "sim.toml", "--no-evaluate")
+    assert begun.code == 0
+    assert "run sim, waiting for evaluation on another machine; 2 candidates" in begun.out
+    assert (
+        "2 evaluations open. Copy runs/sim to a machine that evaluates, and there: askevolve resume runs/sim --until-idle"
+        in begun.err
+    )
+    assert ask("list", "--json").document["runs"][0]["state"] == "waiting for evaluation on another machine"
+    assert ask("resume", "sim", "--no-evaluate", "--json").document["stopped_by"] == "evaluation"
+    there = ask("resume", "sim", "--until-idle", "--json")
+    assert there.code in (0, 5)
+    assert (there.document["stopped_by"], there.document["candidates"]) == ("candidates", 12)
+    assert there.document["gpu"] is None
+    more = ask("resume", "sim", "--set", "budget.candidates=20", "--no-evaluate")
+    assert more.code == 0
+    assert "evaluations open" in more.err
+
+
 def test_a_moved_run_goes_on_by_its_path_without_its_seed_files(ask, finished: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "else where" / "kept"
     elsewhere.parent.mkdir()

@@ -6,6 +6,7 @@ import pytest
 from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.simulated import SimulatedEvaluator
 from evolve import api
+from evolve.utilisation import Utilisation
 
 
 def test_run_prints_the_result_on_stdout_and_progress_on_stderr(ask) -> None:
@@ -107,7 +108,7 @@ def test_a_second_run_of_one_file_takes_a_free_name_and_says_so(ask, finished: P
         ("task.name=nosuch", 3, "built in are attention_forward"),
         ("task.name=./nosuch", 3, "nosuch"),
         ("task.scenarios=six", 3, "it has three, five"),
-        ("task.backend=cuda", 3, "no launcher"),
+        ("task.backend=cuda", 3, "isn't a .cu file"),
         ('population.seeds=["nosuch"]', 3, "no seed 'nosuch'"),
         ('population.seeds=["./nosuch.cpp"]', 3, "can't be read"),
         ('population.seeds=["./sim.toml"]', 3, "isn't a"),
@@ -190,3 +191,10 @@ def test_a_ray_address_is_an_override(ask) -> None:
     shown = ask("run", "sim.toml", "--ray-address", "auto", "--dry-run", "--json")
     assert shown.code == 0
     assert "ray" in shown.document["executor"]
+
+
+def test_a_summary_says_how_busy_the_gpu_was(ask, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = Utilisation(wall_s=205.0, lease_share=0.871, busy_share=0.42)
+    monkeypatch.setattr("evolve.utilisation.utilisation", lambda events: busy)
+    assert "GPU held 87 % of the 3 min 25 s of evaluations, kernels ran 42 %\n" in ask("resume", "sim").out
+    assert ask("resume", "sim", "--json").document["gpu"] == {"wall_s": 205.0, "lease_share": 0.871, "busy_share": 0.42}
