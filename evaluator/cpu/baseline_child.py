@@ -22,8 +22,8 @@ import numpy as np
 
 from evaluator.backend import Array
 from evaluator.baseline import Baseline, Bound
+from evaluator.buffers import NUMPY_TYPES
 from evaluator.cpu.baseline import COMMAND, RECORD
-from evaluator.cpu.memory import NUMPY_TYPES
 from evaluator.task import load_baselines
 
 MESSAGE_BYTES = 1 << 16

@@ -10,43 +10,18 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.backend import Array
-from evaluator.dtypes import NAMES, element_type
+from evaluator.buffers import NUMPY_TYPES, POISONS, pattern_type, size_bytes
 from evaluator.plan.resolved import Buffer, Resolved
 
 PAGE_BYTES = mmap.PAGESIZE
 LINE_BYTES = 64
 CANARY_BYTES = 64
 INPUT_SURROUND = 0xFF  # reads as NaN in every floating-point type
-NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {name: element_type(name).storage for name in NAMES} | {"int32": np.dtype(np.int32)}
-"""How a buffer's elements lie in memory: those of tensors, and int32, which workspaces may have too."""
-
-POISONS: Mapping[str, tuple[int, int, int]] = {
-    "bf16": (0x7FC5, 0x715E, 0x3D18),
-    "fp16": (0x7E5A, 0x7B53, 0x28C0),
-    "fp32": (0x7FC5A5A5, 0x715E2C7A, 0x3D17F62B),
-    "float32": (0x7FC5A5A5, 0x715E2C7A, 0x3D17F62B),
-    "int32": (0x7FC5A5A5, 0x40003039, 7),
-}
-"""Bit patterns per type: NaN, large and finite (1.1e30; fp16: 60,000), small and ordinary (0.037)."""
-
-
-def elements(buffer: Buffer) -> int:
-    """Number of elements of a buffer."""
-    count = 1
-    for extent in buffer.shape:
-        count *= extent
-    return count
-
-
-def size_bytes(buffer: Buffer) -> int:
-    """Bytes of a buffer's elements."""
-    return elements(buffer) * NUMPY_TYPES[buffer.dtype].itemsize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +124,7 @@ class Memory:
                 words[:] = 0
             else:
                 pattern = POISONS[block.buffer.dtype][poison]
-                unsigned = {2: np.uint16, 4: np.uint32}[NUMPY_TYPES[block.buffer.dtype].itemsize]
-                words.view(unsigned)[:] = pattern
+                words.view(pattern_type(block.buffer))[:] = pattern
 
     def outputs(self, slot: int) -> dict[str, Array]:
         """Copies of a slot's outputs."""

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from evaluator.buffers import NUMPY_TYPES, POISONS
 from evaluator.cpu.layout import GAP_BYTES, Layout, make_layout
-from evaluator.cpu.memory import NUMPY_TYPES, PAGE_BYTES, POISONS, Memory
+from evaluator.cpu.memory import PAGE_BYTES, Memory
 from evaluator.plan.resolved import Buffer
 from tests.contracts import vector_scale
 

@@ -1,0 +1,24 @@
+"""Names of the constant tables of a cubin, by which the driver finds them."""
+
+import io
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+USER_CONSTANTS = ".nv.constant3"
+
+
+def constant_names(cubin: bytes) -> tuple[str, ...]:
+    """The ``__constant__`` variables that other programs can see, sorted. Raises ELFError for what is no ELF file."""
+    elf = ELFFile(io.BytesIO(cubin))
+    sections = [section.name for section in elf.iter_sections()]
+    found = set()
+    for table in elf.iter_sections():
+        if not isinstance(table, SymbolTableSection):
+            continue
+        for symbol in table.iter_symbols():
+            place = symbol["st_shndx"]
+            is_object = symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_info"]["bind"] == "STB_GLOBAL"
+            if isinstance(place, int) and is_object and sections[place].startswith(USER_CONSTANTS):
+                found.add(symbol.name)
+    return tuple(sorted(found))
