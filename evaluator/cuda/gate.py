@@ -24,6 +24,7 @@ from evaluator.plan.resolved import Argument, ArgumentKind, Resolved, ResolvedLa
 CUBIN_CAP_BYTES = 4 << 20
 CONSTANT_CAP_BYTES = 64 << 10
 STACK_CAP_BYTES = 4 << 10
+UNKNOWN_STACK_BYTES = (1 << 32) - 1  # what ptxas stores for recursion
 SHARED_LIMIT_KIB = {80: 163, 86: 99, 87: 163, 88: 163, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227, 120: 99, 121: 99}
 """Shared memory a block may ask for: CUDA programming guide, table "Technical specifications per compute capability"."""
 MAP_BYTES, MAP_ALIGN_BYTES = 128, 64
@@ -135,6 +136,8 @@ def _wrong_sizes(launch: ResolvedLaunch, entry: Entry, kernel: Kernel, arch: str
     """Sizes that the launch would fail on, or that would take memory from the rest."""
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     where = f"kernel {launch.kernel}"
+    if kernel.stack_bytes >= UNKNOWN_STACK_BYTES:
+        yield f"{where} calls itself, so that nobody can tell how much stack a thread needs; write a loop instead"
     if kernel.stack_bytes > STACK_CAP_BYTES:
         yield f"{where} uses {kernel.stack_bytes} bytes of stack a thread, {STACK_CAP_BYTES} are allowed; use shared memory"
     limit_kib = SHARED_LIMIT_KIB.get(int(re.sub(r"\D", "", arch) or 0))
