@@ -21,9 +21,8 @@ from evaluator.sandbox import Finished, Limits, run_sandboxed
 SOURCE_NAME = "candidate.cu"
 COMPILE_LIMITS = Limits(cpu_s=60, wall_s=90.0, memory_bytes=4 << 30, file_bytes=32 << 20)
 OUT_OF_MEMORY_CODE = 1  # NVRTC_ERROR_OUT_OF_MEMORY
-UNOPENED = "cannot open source file"
 HINTS = (
-    (UNOPENED, "NVRTC has no host headers; use built-in types, CUDA's own headers, <cuda/std/...> or raw PTX"),
+    ("cannot open source file", "NVRTC has no host headers; use built-in types, CUDA's own headers, <cuda/std/...> or raw PTX"),
     ("namespace scope variable without memory space", "make it constexpr, or write __constant__ before it"),
     ("function without execution space", "write __device__ before it"),
 )
@@ -113,7 +112,7 @@ def _failure(done: Finished, folder: Path, toolkit: Toolkit, limits: Limits) -> 
         return _fault(Verdict.SANDBOX, f"the source reads {what} outside the CUDA headers; include nothing but those", log)
     message = first_error(log) or result["error"]
     hint = next((f" ({advice})" for sign, advice in HINTS if sign in message), "")
-    if UNOPENED in message and toolkit.missing:
+    if HINTS[0][0] in message and toolkit.missing:
         hint = (
             f" (this host has no headers of {' and '.join(toolkit.missing)}, which cuda_fp16.h and <cuda/std/...> need: include "
             f"nothing and write raw PTX, or pip install {' '.join(toolkit.missing)})"
