@@ -5,12 +5,15 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from evaluator.backend import Backend, Build, Program
+from evaluator.cuda.facts import launch_facts, lowest_occupancy
 from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from evaluator.screen import screen
 from evaluator.session import Session
 from evaluator.task_card import TaskCard
-from population.candidate import Candidate, short_id
+from population.candidate import Candidate, Language, short_id
+
+SERIALIZED = "wgmma_serialized"
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -46,7 +49,12 @@ def prepare(session: Session, candidate: Candidate, card: TaskCard) -> Prepared 
     fault = _gate(backend, programs)
     if fault is not None:
         return fault
-    return Prepared(candidate=candidate, programs=programs, facts=_facts(list(builds.values()), programs))
+    facts = _facts(list(builds.values()), programs)
+    if candidate.language is Language.CUDA:
+        facts |= lowest_occupancy(
+            {item.scenario.name: launch_facts(item.build.facts, item.resolved, backend.device.arch) for item in programs}
+        )
+    return Prepared(candidate=candidate, programs=programs, facts=facts)
 
 
 def _defines(resolved: Resolved) -> Defines:
@@ -82,8 +90,11 @@ def _gate(backend: Backend, programs: Sequence[Program]) -> Fault | None:
 
 
 def _facts(builds: Sequence[Build], programs: Sequence[Program]) -> dict[str, int | float | str | bool]:
-    """Compiler facts: numbers as the largest over the builds, other values as the first build has them."""
-    facts: dict[str, int | float | str | bool] = {"builds": len(builds)}
+    """Compiler facts, serialised wgmma first: numbers as the largest over the builds, other values as the first build has."""
+    facts: dict[str, int | float | str | bool] = {}
+    if remark := next((build.facts[SERIALIZED] for build in builds if SERIALIZED in build.facts), None):
+        facts[SERIALIZED] = remark
+    facts["builds"] = len(builds)
     for build in builds:
         for name, value in build.facts.items():
             known = facts.get(name)

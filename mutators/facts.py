@@ -39,6 +39,8 @@ FACTS: Mapping[str, str] = {
     "small_us": "its time, us",
     "large_scenario": "scenario with the most work",
     "large_roofline_pct": "its percentage of the physical bound",
+    "mean_roofline_pct": "percentage of the physical bound, geometric mean over the scenarios",
+    "data_bound_count": "scenarios in which data movement and not arithmetic rules the bound",
     "noise_pct": "half-width of the baseline's race against itself, %",
     # pairs of scenarios that differ in one respect
     "causal_scenario": "a causal scenario with an unmasked twin",
@@ -73,6 +75,8 @@ FACTS: Mapping[str, str] = {
     "group": "query heads per key head there",
     "gflop": "arithmetic that the exact mask leaves there, GFLOP",
     "tflops": "that arithmetic over the time, TFLOP/s",
+    "gbs": "bytes over the time, if every tensor crosses memory once, GB/s",
+    "waves": "tasks over the blocks that the whole device holds at once (GPU only)",
     "exps": "exponentials that the exact mask leaves there",
     "exps_per_us": "those over the time, per us",
     "flop_per_exp": "FLOP of both products per exponential (4 d)",
@@ -96,17 +100,45 @@ FACTS: Mapping[str, str] = {
     "vectorised_loops": "loops that the compiler made vector code of (CPU only)",
     "widest_vector_bytes": "widest vector in them, bytes (CPU only)",
     "library_bytes": "size of the shared object (CPU only)",
-    "registers": "registers a thread",
+    "builds": "builds that the scenarios need, one for each set of constants",
+    "launches": "kernel launches in one execution, at most",
+    "registers": "registers a thread (the largest over kernels and builds, as all figures of the compiled parent)",
     "spill_bytes": "bytes of register spills",
+    "stack_bytes": "bytes of stack a thread",
     "static_shared_bytes": "shared memory of a block that the source declares, bytes",
     "shared_bytes": "shared memory of a block with what the plan adds, bytes",
     "barriers": "named barriers",
+    "cubin_bytes": "size of the compiled kernels",
     "wgmma_serialized": "the compiler's remarks that it serialised wgmma; absent without one",
     "uses_wgmma": "whether the code holds warp-group matrix instructions",
     "uses_mma": "whether the code holds warp matrix instructions",
     "uses_tma": "whether the code holds tensor-map copies",
     "uses_cp_async": "whether the code holds asynchronous copies",
+    "sass_examined": "whether the machine code was read; without it there are no counts of instructions",
+    "hot_kernel": "the kernel with the most matrix instructions, which the counts are about",
+    "instruction_count": "machine instructions in the hot kernel (each counted once, however often it runs)",
     "hgmma_count": "warp-group matrix instructions in the code",
+    "mma_count": "warp matrix instructions in the code",
+    "tcgen05_count": "tensor-memory matrix instructions in the code",
+    "tma_load_count": "bulk copies into shared memory in the code",
+    "tma_store_count": "bulk copies out of shared memory in the code",
+    "cp_async_count": "asynchronous copies of a thread in the code",
+    "ldmatrix_count": "matrix loads from shared memory in the code",
+    "ex2_count": "exponential instructions in the code",
+    "local_load_count": "loads from local memory in the code",
+    "local_store_count": "stores to local memory in the code",
+    "barrier_count": "barrier instructions in the code",
+    "mbarrier_count": "instructions on memory barriers in the code",
+    "wgmma_arrive_count": "fences before warp-group matrix instructions in the code",
+    "wgmma_wait_count": "waits for warp-group matrix instructions in the code",
+    "shuffle_count": "warp shuffles in the code",
+    # how the plan launches it: the scenario with the fewest resident warps
+    "block_threads": "threads of a block",
+    "blocks_per_sm": "blocks that a multiprocessor holds at once",
+    "warps_per_sm": "warps that it then holds",
+    "occupancy_pct": "those as a share of the warps that it could hold, %",
+    "occupancy_limit": "what keeps a further block out: registers, shared memory, threads, blocks, barriers",
+    "occupancy_scenario": "the scenario that this is about, where they differ",
     # the step that made the parent
     "gain_pct": "how much faster it was than its own parent, %",
     "gain_expected_pct": "what its author expected, %",
@@ -205,9 +237,14 @@ def _scenario_facts(card: TaskCard, name: str, knobs: Sequence[Knob]) -> dict[st
 def _derive(facts: dict[str, FactValue]) -> None:
     """Facts that need two of the others."""
     tasks, cores, gflop, time_us, exps = (facts.get(name) for name in ("tasks", "cores", "gflop", "time_us", "exps"))
+    intensity, resident = facts.get("flop_per_byte"), facts.get("blocks_per_sm")
     if isinstance(tasks, int) and isinstance(cores, int) and cores > 0:
         facts["tasks_per_core"] = tasks / cores
     if isinstance(gflop, float) and isinstance(time_us, int | float) and time_us > 0:
         facts["tflops"] = gflop * 1e3 / time_us
+        if isinstance(intensity, float) and intensity > 0:
+            facts["gbs"] = gflop * 1e6 / intensity / time_us
+    if isinstance(tasks, int) and isinstance(cores, int) and isinstance(resident, int) and cores * resident > 0:
+        facts["waves"] = tasks / (cores * resident)
     if isinstance(exps, int) and isinstance(time_us, int | float) and time_us > 0:
         facts["exps_per_us"] = exps / time_us

@@ -34,6 +34,10 @@ def whole_facts(outcome: Outcome, timings: Sequence[Timing]) -> dict[str, FactVa
         facts["sm_count"] = device.cores
     if outcome.noise_floor_pct is not None:
         facts["noise_pct"] = outcome.noise_floor_pct
+    if timings:
+        shares = [math.log(roofline_pct(timing)) for timing in timings]
+        facts["mean_roofline_pct"] = math.exp(sum(shares) / len(shares))
+        facts["data_bound_count"] = sum(timing.bound == "bytes" for timing in timings)
     if outcome.fitness is not None:
         facts |= {"peer": outcome.fitness.opponent, "ratio": outcome.fitness.geomean}
     if len(timings) > 1:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from evaluator.backend import Build
 from evaluator.cuda.cubin import Cubin, CubinError, Kernel, read_cubin
+from evaluator.cuda.occupancy import registers_fit
 from evaluator.cuda.ptx import (
     Entry,
     Parameter,
@@ -23,7 +24,7 @@ from evaluator.plan.resolved import Argument, ArgumentKind, Resolved, ResolvedLa
 CUBIN_CAP_BYTES = 4 << 20
 CONSTANT_CAP_BYTES = 64 << 10
 STACK_CAP_BYTES = 4 << 10
-REGISTERS_PER_SM = 65536
+UNKNOWN_STACK_BYTES = (1 << 32) - 1  # what ptxas stores for recursion
 SHARED_LIMIT_KIB = {80: 163, 86: 99, 87: 163, 88: 163, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227, 120: 99, 121: 99}
 """Shared memory a block may ask for: CUDA programming guide, table "Technical specifications per compute capability"."""
 MAP_BYTES, MAP_ALIGN_BYTES = 128, 64
@@ -46,16 +47,22 @@ def gate_cuda(build: Build, resolved: Resolved) -> Fault | None:
     except CubinError as error:
         return _fault(f"{error}; write no assembly that changes the object's form", resolved)
     entries = {entry.name: entry for entry in read_entries(build.ptx)}
-    problem = next(_problems(cubin, entries, build.ptx, resolved), None)
+    problem = next(_problems(cubin, entries, build, resolved), None)
     return None if problem is None else _fault(problem, resolved)
 
 
-def _problems(cubin: Cubin, entries: dict[str, Entry], ptx: str, resolved: Resolved) -> Iterator[str]:
+def _problems(cubin: Cubin, entries: dict[str, Entry], build: Build, resolved: Resolved) -> Iterator[str]:
     """What is wrong, most telling first."""
+    ptx, forbidden = build.ptx, build.facts.get("sass_forbidden")
     yield from _wrong_kernels(cubin, entries, resolved)
     yield from _state(cubin, ptx)
     for word, does, instead in forbidden_words(ptx):
         yield f"the kernel {does} ({word}), which is not allowed; {instead}"
+    if forbidden:
+        yield (
+            f"the machine code holds {forbidden}, which is not allowed: a kernel reads no clock or counter and doesn't release "
+            "dependent launches"
+        )
     kernels = {kernel.name: kernel for kernel in cubin.kernels}
     for launch in resolved.launches:
         entry, kernel = entries[launch.kernel], kernels[launch.kernel]
@@ -129,6 +136,8 @@ def _wrong_sizes(launch: ResolvedLaunch, entry: Entry, kernel: Kernel, arch: str
     """Sizes that the launch would fail on, or that would take memory from the rest."""
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     where = f"kernel {launch.kernel}"
+    if kernel.stack_bytes >= UNKNOWN_STACK_BYTES:
+        yield f"{where} calls itself, so that nobody can tell how much stack a thread needs; write a loop instead"
     if kernel.stack_bytes > STACK_CAP_BYTES:
         yield f"{where} uses {kernel.stack_bytes} bytes of stack a thread, {STACK_CAP_BYTES} are allowed; use shared memory"
     limit_kib = SHARED_LIMIT_KIB.get(int(re.sub(r"\D", "", arch) or 0))
@@ -143,8 +152,7 @@ def _wrong_sizes(launch: ResolvedLaunch, entry: Entry, kernel: Kernel, arch: str
         yield f"{where} requires blocks of {entry.required_block}, the plan says {launch.block}; make them agree"
     if entry.required_cluster not in (None, launch.cluster):
         yield f"{where} requires clusters of {entry.required_cluster}, the plan says {launch.cluster}; make them agree"
-    registers = -(-kernel.registers // 8) * 8 * -(-threads // 32) * 32
-    if registers > REGISTERS_PER_SM:
+    if not registers_fit(kernel.registers, threads):
         yield (
             f"{where} needs {kernel.registers} registers a thread, too many for a block of {threads}; "
             f"write __launch_bounds__({threads}) or set maxrregcount"

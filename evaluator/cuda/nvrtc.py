@@ -11,6 +11,7 @@ from evaluator.backend import Build
 from evaluator.cache import BuildCache, Made, cache_key
 from evaluator.cuda import compile_child
 from evaluator.cuda.facts import compiler_facts, serialized_wgmma
+from evaluator.cuda.sass import disassemble, find_disassembler
 from evaluator.cuda.toolkit import INSTALL, Toolkit, find_toolkit
 from evaluator.log_hygiene import clean_log, first_error, foreign_files, unopened_files
 from evaluator.outcome import Fault, Stage, Verdict
@@ -37,8 +38,15 @@ def compile_cuda(source: str, resolved: Resolved, arch: str, cache: BuildCache, 
     if "\0" in source:
         return _fault(Verdict.COMPILE_ERROR, f"{SOURCE_NAME} holds a zero byte; remove it")
     options = compile_options(resolved, arch)
-    key = cache_key({"source": source, "options": options, "compiler": toolkit.version, "toolkit": toolkit.digest})
+    key = build_key(source, options, toolkit)
     return cache.build(key, lambda: _compile(source, options, toolkit, limits))
+
+
+def build_key(source: str, options: Sequence[str], toolkit: Toolkit) -> str:
+    """The content hash of everything that a build comes from: source, options, compiler, headers, and who reads its facts."""
+    tool = find_disassembler()
+    versions = {"compiler": toolkit.version, "toolkit": toolkit.digest, "disassembler": tool.version if tool else ""}
+    return cache_key({"source": source, "options": list(options), **versions})
 
 
 def compile_options(resolved: Resolved, arch: str) -> list[str]:
@@ -52,7 +60,7 @@ def compile_options(resolved: Resolved, arch: str) -> list[str]:
 
 
 def _compile(source: str, options: Sequence[str], toolkit: Toolkit, limits: Limits) -> Made | Fault:
-    includes = [f"-I{folder}" for folder in toolkit.includes]
+    includes = [f"-I{folder}" for folder in toolkit.includes or (".",)]  # without any, NVRTC's messages are worded differently
     request = {"library": str(toolkit.nvrtc), "source": source, "name": SOURCE_NAME, "options": [*options, *includes]}
     python = os.path.realpath(sys._base_executable)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(prefix="askevolve-nvrtc-") as name:
@@ -71,7 +79,9 @@ def _compile(source: str, options: Sequence[str], toolkit: Toolkit, limits: Limi
         cubin = (folder / compile_child.CUBIN).read_bytes()
         ptx = (folder / compile_child.PTX).read_text("utf-8", "replace")
     cleaned = clean_log("\n".join([*serialized_wgmma(log), log]), SOURCE_NAME, toolkit.includes)
-    return Made(artefact=cubin, log=cleaned, ptx=ptx, facts=compiler_facts(log, cubin))
+    tool = find_disassembler()
+    sass = disassemble(cubin, tool) if tool else None
+    return Made(artefact=cubin, log=cleaned, ptx=ptx, facts=compiler_facts(log, cubin, ptx, sass))
 
 
 def _python_files() -> tuple[Path, ...]:
@@ -100,6 +110,11 @@ def _failure(done: Finished, folder: Path, toolkit: Toolkit, limits: Limits) -> 
         return _fault(Verdict.SANDBOX, f"the source reads {what} outside the CUDA headers; include nothing but those", log)
     message = first_error(log) or result["error"]
     hint = next((f" ({advice})" for sign, advice in HINTS if sign in message), "")
+    if HINTS[0][0] in message and toolkit.missing:
+        hint = (
+            f" (this host has no headers of {' and '.join(toolkit.missing)}, which cuda_fp16.h and <cuda/std/...> need: include "
+            f"nothing and write raw PTX, or pip install {' '.join(toolkit.missing)})"
+        )
     return _fault(Verdict.COMPILE_ERROR, message + hint, log)
 
 

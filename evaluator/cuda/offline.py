@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evaluator.backend import Build
 from evaluator.cache import BuildCache
+from evaluator.cuda.facts import launch_facts, lowest_occupancy
 from evaluator.cuda.gate import gate_cuda
 from evaluator.cuda.nvrtc import compile_cuda
 from evaluator.outcome import Fault
@@ -25,7 +26,7 @@ DEVICE_FACTS: Mapping[str, Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """What could be found out: the scenarios claimed, and the compiler facts of each distinct build."""
+    """What could be found out: the scenarios claimed, and the facts of each distinct build with its lowest occupancy."""
 
     arch: str
     scenarios: tuple[str, ...]
@@ -41,6 +42,7 @@ def examine(source: str, task: Task, set_name: str, arch: str, cache: BuildCache
     if isinstance(screened, Fault):
         return screened
     builds: dict[str, Build] = {}
+    launches: dict[str, dict[str, Mapping[str, int | float | str | bool]]] = {}
     for resolved in screened.resolved:
         build = compile_cuda(source, resolved, arch, cache)
         if isinstance(build, Fault):
@@ -49,5 +51,7 @@ def examine(source: str, task: Task, set_name: str, arch: str, cache: BuildCache
         if fault is not None:
             return fault
         builds[build.key] = build
+        launches.setdefault(build.key, {})[resolved.scenario] = launch_facts(build.facts, resolved, arch)
     names = tuple(scenario.name for scenario in screened.scenarios)
-    return Gated(arch=arch, scenarios=names, facts=tuple(build.facts for build in builds.values()))
+    facts = tuple({**build.facts, **lowest_occupancy(launches[key])} for key, build in builds.items())
+    return Gated(arch=arch, scenarios=names, facts=facts)

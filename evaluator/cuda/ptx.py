@@ -55,17 +55,17 @@ class Entry:
 
 def read_entries(ptx: str) -> tuple[Entry, ...]:
     """The entry points in the order of the text."""
-    return tuple(_entry(match) for match in ENTRY.finditer(_code(ptx)))
+    return tuple(_entry(match) for match in ENTRY.finditer(without_comments(ptx)))
 
 
 def device_variables(ptx: str) -> tuple[str, ...]:
     """Names declared in the global state space, at module scope or in inline assembly."""
-    return tuple(match[1] for match in STATE.finditer(HEADER.sub(";", _code(ptx))))
+    return tuple(match[1] for match in STATE.finditer(HEADER.sub(";", without_comments(ptx))))
 
 
 def external_functions(ptx: str) -> tuple[str, ...]:
     """Functions that are declared and lie outside the module, such as ``malloc`` and ``vprintf``."""
-    return tuple(dict.fromkeys(EXTERNAL.findall(_code(ptx))))
+    return tuple(dict.fromkeys(EXTERNAL.findall(without_comments(ptx))))
 
 
 def forbidden_words(ptx: str) -> tuple[tuple[str, str, str], ...]:
@@ -80,7 +80,7 @@ def target(ptx: str) -> str:
     return match[1] if match else ""
 
 
-def _code(ptx: str) -> str:
+def without_comments(ptx: str) -> str:
     """PTX with each comment and string as one space."""
     return LEXEME.sub(" ", ptx)
 

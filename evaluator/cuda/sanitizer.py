@@ -1,0 +1,134 @@
+"""Runs a program once under NVIDIA's compute-sanitizer: memcheck for stray accesses, racecheck for races in shared memory.
+
+Slow (each access is checked), so it is for the smallest scenario of a final and has a time limit. The tool comes with the CUDA
+toolkit; output format and options: "Compute Sanitizer" documentation. Not every host lets it attach.
+"""
+
+import contextlib
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from evaluator.backend import Array, Program
+from evaluator.cuda.replay import Replay
+from evaluator.plan.resolved import Resolved
+
+TOOLS = ("memcheck", "racecheck")
+SYSTEM = Path("/usr/local/cuda/bin/compute-sanitizer")
+FOUND_STATUS = 9
+LIMIT_S = 90.0
+DETAIL_CHARACTERS = 400
+KEPT_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME")
+SUMMARY = re.compile(r"=========\s*(?:ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: (?P<hazards>\d+) hazard)")
+FINDING = re.compile(r"^=========\s+(?P<text>(?:(?:Error: |Warning: )?Race|Invalid|Misaligned|Program hit|Barrier)\b.*)$", re.M)
+
+
+class Result(StrEnum):
+    """What a tool said; ``UNAVAILABLE`` also where it ran out of time."""
+
+    CLEAN = "clean"
+    FINDINGS = "findings"
+    UNAVAILABLE = "not available"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """One tool's result, with the first findings or the reason in ``detail``."""
+
+    tool: str
+    result: Result
+    detail: str = ""
+
+
+def find_sanitizer() -> Path | None:
+    """compute-sanitizer on PATH or of the system's CUDA toolkit."""
+    found = shutil.which("compute-sanitizer") or (str(SYSTEM) if SYSTEM.is_file() else None)
+    return Path(found) if found else None
+
+
+def inspect_program(
+    program: Program, inputs: Mapping[str, Array], tool: str, *, ordinal: int = 0, limit_s: float = LIMIT_S
+) -> Inspection:
+    """What ``tool`` finds in one execution of the program on ``inputs`` (host arrays by name)."""
+    return inspect_build(program.build.path.read_bytes(), program.resolved, inputs, tool, ordinal=ordinal, limit_s=limit_s)
+
+
+def inspect_build(
+    cubin: bytes, resolved: Resolved, inputs: Mapping[str, Array], tool: str, *, ordinal: int = 0, limit_s: float = LIMIT_S
+) -> Inspection:
+    """As ``inspect_program``, from a cubin and its plan."""
+    sanitizer = find_sanitizer()
+    if sanitizer is None:
+        return Inspection(tool=tool, result=Result.UNAVAILABLE, detail="compute-sanitizer isn't installed")
+    with tempfile.TemporaryDirectory(prefix="askevolve-replay-") as name:
+        path = Path(name) / "replay"
+        path.write_bytes(pickle.dumps(Replay(cubin=cubin, resolved=resolved, inputs=dict(inputs), ordinal=ordinal)))
+        options = ["--tool", tool, "--error-exitcode", str(FOUND_STATUS), "--print-limit", "20"]
+        status, output = _run([str(sanitizer), *options, sys.executable, "-m", "evaluator.cuda.replay", str(path)], limit_s)
+    return judge_output(tool, status, output, limit_s)
+
+
+def judge_output(tool: str, status: int | None, output: str, limit_s: float) -> Inspection:
+    """The result from exit status (None: out of time) and text; clean only with a summary that says so."""
+    if status is None:
+        return Inspection(tool=tool, result=Result.UNAVAILABLE, detail=f"not done after {limit_s:g} s")
+    summary = SUMMARY.search(output)
+    count = int(summary["errors"] or summary["hazards"]) if summary else 0
+    if count or status == FOUND_STATUS:
+        found = "; ".join(dict.fromkeys(match["text"].strip() for match in FINDING.finditer(output)))
+        return Inspection(tool=tool, result=Result.FINDINGS, detail=(found or f"{count} findings")[:DETAIL_CHARACTERS])
+    if status == 0 and summary:
+        return Inspection(tool=tool, result=Result.CLEAN)
+    last = next((line.strip("= \n") for line in reversed(output.splitlines()) if line.strip("= \n")), "no output")
+    return Inspection(tool=tool, result=Result.UNAVAILABLE, detail=f"status {status}: {last}"[:DETAIL_CHARACTERS])
+
+
+def sanitizer_notes(program: Program, inputs: Mapping[str, Array], *, ordinal: int = 0) -> tuple[str, ...]:
+    """What a final notes about its smallest program: one sentence for each tool, also where it couldn't look."""
+    return notes_of(program.scenario.name, lambda tool: inspect_program(program, inputs, tool, ordinal=ordinal))
+
+
+def notes_of(scenario: str, look: Callable[[str], Inspection]) -> tuple[str, ...]:
+    """The sentences for each of TOOLS, by what ``look`` finds."""
+    sentences = {
+        Result.CLEAN: "{tool} is clean on {scenario}",
+        Result.FINDINGS: "{tool} reports on {scenario}: {detail}",
+        Result.UNAVAILABLE: "{what} not checked by {tool}: {detail}",
+    }
+    what = {"memcheck": "stray accesses", "racecheck": "races"}
+    found = (look(tool) for tool in TOOLS)
+    return tuple(
+        sentences[item.result].format(tool=item.tool, scenario=scenario, detail=item.detail, what=what[item.tool])
+        for item in found
+    )
+
+
+def _run(command: list[str], limit_s: float) -> tuple[int | None, str]:
+    """Exit status and output; the whole process group is killed at the limit."""
+    environment = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            return None, output.decode("utf-8", "replace")
+    return process.returncode, output.decode("utf-8", "replace")

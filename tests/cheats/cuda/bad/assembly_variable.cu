@@ -1,0 +1,24 @@
+// Declares a device variable in inline assembly.
+/* plan
+domain = "dtype == 'fp32'"
+
+[[launch]]
+kernel = "scaled"
+grid = ["n"]
+block = [32]
+args = ["x", "w", "y", "total", "n", "m"]
+*/
+extern "C" __global__ void scaled(const float* x, const float* w, float* y, float* total, int n, int m) {
+    const int row = blockIdx.x;
+    float sum = 0.f;
+    for (int j = threadIdx.x; j < m; j += 32) {
+        const float value = x[row * m + j] * w[j];
+        y[row * m + j] = value;
+        sum += value;
+    }
+    for (int step = 16; step; step >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, step);
+    if (threadIdx.x == 0) total[row] = sum;
+    unsigned launches;
+    asm volatile("{ .global .u32 launches; ld.global.u32 %0, [launches]; st.global.u32 [launches], 5; }" : "=r"(launches));
+    if (threadIdx.x == 0 && launches) total[row] = 0.f;
+}

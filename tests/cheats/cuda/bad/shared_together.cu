@@ -1,0 +1,26 @@
+// Static and dynamic shared memory that fit one by one.
+/* plan
+domain = "dtype == 'fp32'"
+
+[[launch]]
+kernel = "scaled"
+grid = ["n"]
+block = [32]
+shared = 200000
+args = ["x", "w", "y", "total", "n", "m"]
+*/
+extern "C" __global__ void scaled(const float* x, const float* w, float* y, float* total, int n, int m) {
+    const int row = blockIdx.x;
+    __shared__ float tile[10000];
+    tile[threadIdx.x * m] = w[0];
+    __syncwarp();
+    y[row * m] = tile[(31 - threadIdx.x) * m];
+    float sum = 0.f;
+    for (int j = threadIdx.x; j < m; j += 32) {
+        const float value = x[row * m + j] * w[j];
+        y[row * m + j] = value;
+        sum += value;
+    }
+    for (int step = 16; step; step >>= 1) sum += __shfl_down_sync(0xffffffffu, sum, step);
+    if (threadIdx.x == 0) total[row] = sum;
+}

@@ -1,0 +1,101 @@
+"""The sanitizer's runner against a stand-in for compute-sanitizer: what is asked for, what its output means, time limits."""
+
+import pickle
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cuda.bindings.driver")
+
+from evaluator.cuda import sanitizer
+from evaluator.cuda.replay import Replay
+from evaluator.cuda.sanitizer import Inspection, Result, inspect_build, judge_output, notes_of
+from tests.contracts import vector_scale
+
+CLEAN = {
+    "memcheck": "========= ERROR SUMMARY: 0 errors",
+    "racecheck": "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)",
+}
+STRAY = """========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at scaled+0x1a0
+=========     by thread (0,0,0) in block (36,0,0)
+=========     Access at 0x7f2a00008d10 is out of bounds
+========= ERROR SUMMARY: 1 error
+"""
+RACE = """========= Error: Race reported between Write access at scaled+0x270
+=========     and Read access at scaled+0x200 [128 hazards]
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+
+
+def stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program called compute-sanitizer on PATH."""
+    path = folder / "compute-sanitizer"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def inspect(tool: str = "memcheck", limit_s: float = 30.0) -> Inspection:
+    return inspect_build(b"cubin", vector_scale.resolved(), vector_scale.inputs(), tool, ordinal=1, limit_s=limit_s)
+
+
+def test_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASKEVOLVE_SECRET", "hunter2")
+    script = f'echo "$@" > {tmp_path}/arguments; env > {tmp_path}/environment; for last; do :; done; cp "$last" {tmp_path}/file'
+    stand_in(tmp_path, f"{script}; echo '{CLEAN['memcheck']}'", monkeypatch)
+    assert inspect() == Inspection(tool="memcheck", result=Result.CLEAN)
+    arguments = (tmp_path / "arguments").read_text()
+    assert arguments.startswith("--tool memcheck --error-exitcode 9 ")
+    assert " -m evaluator.cuda.replay " in arguments
+    assert "hunter2" not in (tmp_path / "environment").read_text()
+    replay = pickle.loads((tmp_path / "file").read_bytes())
+    assert isinstance(replay, Replay)
+    assert (replay.cubin, replay.resolved, replay.ordinal) == (b"cubin", vector_scale.resolved(), 1)
+    np.testing.assert_array_equal(replay.inputs["x"], vector_scale.inputs()["x"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "status", "output", "result", "words"),
+    [
+        ("memcheck", 0, CLEAN["memcheck"], Result.CLEAN, ""),
+        ("racecheck", 0, CLEAN["racecheck"], Result.CLEAN, ""),
+        ("memcheck", 9, STRAY, Result.FINDINGS, "Invalid __global__ read of size 4 bytes"),
+        ("racecheck", 9, RACE, Result.FINDINGS, "Race reported between Write access at scaled+0x270"),
+        ("racecheck", 0, RACE, Result.FINDINGS, "Race reported"),
+        ("memcheck", 9, "", Result.FINDINGS, "0 findings"),
+        ("memcheck", 1, "========= Error: Device not supported", Result.UNAVAILABLE, "status 1: Error: Device not supported"),
+        ("memcheck", 0, "no summary", Result.UNAVAILABLE, "no summary"),
+        ("memcheck", 255, "", Result.UNAVAILABLE, "no output"),
+        ("racecheck", None, "", Result.UNAVAILABLE, "not done after 7 s"),
+    ],
+)
+def test_what_the_output_means(tool: str, status: int | None, output: str, result: Result, words: str) -> None:
+    found = judge_output(tool, status, output, 7.0)
+    assert found.result is result
+    assert words in found.detail
+
+
+def test_a_slow_tool_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, "sleep 600 & sleep 600", monkeypatch)
+    assert inspect(limit_s=0.5).detail == "not done after 0.5 s"
+
+
+def test_a_host_without_the_tool_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sanitizer, "SYSTEM", tmp_path / "none")
+    assert inspect().result is Result.UNAVAILABLE
+    assert notes_of("tiny", inspect) == (
+        "stray accesses not checked by memcheck: compute-sanitizer isn't installed",
+        "races not checked by racecheck: compute-sanitizer isn't installed",
+    )
+
+
+def test_notes_of_a_final() -> None:
+    found = {"memcheck": Inspection(tool="memcheck", result=Result.CLEAN), "racecheck": judge_output("racecheck", 9, RACE, 1.0)}
+    clean, race = notes_of("tiny", found.__getitem__)
+    assert clean == "memcheck is clean on tiny"
+    assert race.startswith("racecheck reports on tiny: Error: Race reported")

@@ -1,0 +1,27 @@
+"""A few bad kernels of attention_forward on a real GPU, and a plain right one before and after them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cheats.cuda_cases import ATTENTION, GOOD_ATTENTION, RIGHT, SET, attention_source, small_attention
+from tests.gpu.cuda_session import Bench, check_refusal, open_bench
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    opened = open_bench(tmp_path_factory.mktemp("attention"), small_attention(), SET)
+    yield opened
+    opened.harness.close()
+
+
+@pytest.mark.parametrize("name", [GOOD_ATTENTION.stem, *ATTENTION, GOOD_ATTENTION.stem])
+def test_verdicts(bench: Bench, name: str) -> None:
+    outcome = bench.evaluate(attention_source(name))
+    if name == GOOD_ATTENTION.stem:
+        assert outcome.verdict in RIGHT, f"{outcome.verdict}: {outcome.message}"
+        return
+    assert outcome.verdict in ATTENTION[name], f"{outcome.verdict}: {outcome.message}"
+    check_refusal(outcome)
