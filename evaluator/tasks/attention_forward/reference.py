@@ -49,7 +49,7 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
     the end. Even orders scale q, take exp, and let matrix products choose their order of summation. Odd ones scale the scores by
-    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 on the CPU they add up every sum term by term as a loop does;
+    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 on the CPU they add up every sum term by term as loops do;
     16-bit weights are divided by their sum before rounding, and on a GPU multiplied on its tensor cores. Orders above 1 sum the
     channels of q k^T in another order.
     """
@@ -146,7 +146,7 @@ def _attend(
 
 
 def _on_tensor_cores(left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """left @ right of values that the 16-bit type holds exactly, in the float32 sums of tensor cores, which round less carefully."""
+    """left @ right of values that the 16-bit type holds exactly, in float32 sums of tensor cores, which round less carefully."""
     return torch.bmm(left.to(dtype), right.to(dtype), out_dtype=torch.float32)
 
 
