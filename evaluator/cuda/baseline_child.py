@@ -83,7 +83,7 @@ def _on(session: _Session) -> Iterator[None]:
 def _capture(session: _Session, slot: int, bound: Bound, memory: Any) -> torch.cuda.CUDAGraph:
     """The slot's graph, captured after two plain calls: libraries load kernels and choose algorithms in their first.
 
-    ``torch.cuda.graph`` isn't used because it collects garbage and empties torch's cache before each capture.
+    ``torch.cuda.graph`` isn't used because it empties torch's cache, and in older versions collects garbage, before each capture.
     """
     assert session.stopwatch is not None
     for _ in range(WARM_CALLS):
