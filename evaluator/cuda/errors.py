@@ -120,8 +120,8 @@ def explain_damage(damage: Damage, resolved: Resolved) -> Fault:
             f"{damage.distance_bytes}). Reset it in the kernel, or drop self_resetting."
         )
         return fault(Verdict.STALE_OUTPUT, text, resolved)
-    side = "before the start" if damage.what == "before" else "past the end"
-    text = f"{where} wrote {damage.distance_bytes} bytes {side} of {name!r}. {BOUNDS_ADVICE}"
+    place = f"{damage.distance_bytes} bytes {'before the start' if damage.what == 'before' else 'past the end'}"
+    text = f"{where} wrote {place if damage.distance_bytes else 'right past the end'} of {name!r}. {BOUNDS_ADVICE}"
     return fault(Verdict.OUT_OF_BOUNDS, text, resolved)
 
 

@@ -119,8 +119,8 @@ class DeviceMemory:
         damage, now, expected = found[int(wrong[0])]
         if damage.what == "input":
             return damage
-        places = np.flatnonzero(cupy.asnumpy(now != expected))
-        distance = now.size - int(places[-1]) if damage.what == "before" else int(places[0])
+        first = int(np.flatnonzero(cupy.asnumpy(now != expected))[0])
+        distance = now.size - first if damage.what == "before" else first
         return Damage(block=damage.block, what=damage.what, distance_bytes=distance)
 
     def shares(self) -> tuple[list[dict[str, Any]], list[int]]:

@@ -3,6 +3,7 @@
 import os
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +153,7 @@ class CandidateSide:
     def _diagnose(self, slots: Sequence[int], deadline_s: float, first: Fault) -> Fault:
         """A better explanation from a new process that may write inputs and waits for each launch: which fails, or what it wrote.
 
-        ``first`` where that shows nothing more.
+        ``first`` where no such process can be had or the error is another one.
         """
         self._owner.end(self._child)
         try:
@@ -182,7 +183,7 @@ class CandidateSide:
         damage = self._memory.damage()
         if damage is not None and damage.what == "input":
             return explain_mutation(damage.block.buffer.name, self._resolved)
-        return first
+        return replace(first, message=f"{first.message} Once inputs may be written it ends without an error: look there first.")
 
 
 def work_of(program: Program, slots: int) -> Work:

@@ -9,7 +9,10 @@ USER_CONSTANTS = ".nv.constant3"
 
 
 def constant_names(cubin: bytes) -> tuple[str, ...]:
-    """The ``__constant__`` variables that other programs can see, sorted. Raises ELFError for what is no ELF file."""
+    """The ``__constant__`` variables, sorted. Raises ELFError for what is no ELF file.
+
+    NVRTC makes their symbols local, and the driver finds most of them all the same.
+    """
     elf = ELFFile(io.BytesIO(cubin))
     sections = [section.name for section in elf.iter_sections()]
     found = set()
@@ -18,7 +21,7 @@ def constant_names(cubin: bytes) -> tuple[str, ...]:
             continue
         for symbol in table.iter_symbols():
             place = symbol["st_shndx"]
-            is_object = symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_info"]["bind"] == "STB_GLOBAL"
+            is_object = symbol["st_info"]["type"] == "STT_OBJECT"
             if isinstance(place, int) and is_object and sections[place].startswith(USER_CONSTANTS):
                 found.add(symbol.name)
     return tuple(sorted(found))
