@@ -1,4 +1,4 @@
-"""What else happened on the host while a block was timed."""
+"""What else happened on the host while a block was timed. A GPU's part is ``evaluator.cuda.monitor``."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ NAP_S = 0.005
 IDLE_SHARE = 0.2
 
 Pressure = Callable[[], int | None]
-"""Microseconds for which something was kept waiting for the device, ever rising; None where the host doesn't tell."""
+"""Microseconds for which something outside kept or slowed the device, ever rising; None where the host doesn't tell."""
 
 
 def cpu_pressure_us(path: Path = Path("/proc/pressure/cpu")) -> int | None:

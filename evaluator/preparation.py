@@ -1,5 +1,6 @@
 """From a source to programs that may run: screened, built once per distinct set of defines, and past the artefact gate."""
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -62,9 +63,9 @@ def _defines(resolved: Resolved) -> Defines:
 
 
 def _builds(backend: Backend, source: str, every: Sequence[Resolved]) -> dict[Defines, Build] | Fault:
-    """One build per distinct set of defines, in parallel up to the device host's cores; the first fault in plan order."""
+    """One build per distinct set of defines, in parallel up to this host's cores; the first fault in plan order."""
     distinct = {_defines(resolved): resolved for resolved in reversed(every)}
-    with ThreadPoolExecutor(max_workers=max(1, min(len(distinct), backend.device.cores))) as workers:
+    with ThreadPoolExecutor(max_workers=max(1, min(len(distinct), len(os.sched_getaffinity(0))))) as workers:
         futures: dict[Defines, Future[Build | Fault]] = {
             key: workers.submit(backend.build, source, resolved) for key, resolved in reversed(distinct.items())
         }

@@ -23,6 +23,7 @@ from evaluator.task_card import Scenario
 from population.candidate import Language
 
 LEASE_WAIT_S = 600.0
+IDLE_PARTS = 8  # candidates and baselines each keep at most this part of the GPU's memory for their next side
 Gated = tuple[str, tuple[ResolvedLaunch, ...], tuple[str, ...]]
 """A build and how it is launched."""
 
@@ -67,9 +68,10 @@ class CudaBackend:
         self._cache = BuildCache(cache_folder.resolve())
         self._passed: set[Gated] = set()
         self._enter()
-        self._candidates = CandidateProcesses(ordinal, Pool(ordinal), self._sickness)
+        idle_bytes = self._gpu.memory_bytes // IDLE_PARTS
+        self._candidates = CandidateProcesses(ordinal, Pool(ordinal, idle_bytes=idle_bytes), self._sickness)
         self._baselines = warm_pool(ordinal)
-        self._baseline_memory = Pool(ordinal)
+        self._baseline_memory = Pool(ordinal, idle_bytes=idle_bytes)  # nothing of it was ever a candidate's
 
     def facts(self) -> Mapping[str, int]:
         """See ``evaluator.backend.Backend``."""

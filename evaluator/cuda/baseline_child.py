@@ -83,8 +83,7 @@ def _capture(session: _Session, slot: int, bound: Bound) -> torch.cuda.CUDAGraph
     """The slot's graph, captured after two plain calls: libraries load kernels and choose algorithms in their first.
 
     Each has a memory pool of its own: in a shared one the scratch memory of one slot may lie where another keeps its result, and
-    slots run in any order. ``torch.cuda.graph`` isn't used because it collects garbage and empties torch's cache before each
-    capture.
+    slots run in any order. ``torch.cuda.graph`` isn't used because it empties torch's cache before each capture.
     """
     assert session.stopwatch is not None
     for _ in range(WARM_CALLS):

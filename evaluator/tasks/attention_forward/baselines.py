@@ -6,6 +6,7 @@ heuristic, which is faster for few rows; ``fa3`` is the fastest of these in each
 by this file.
 """
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -41,6 +42,7 @@ def _module_missing(module: str, package: str) -> str | None:
     return _torch_missing("cuda")
 
 
+@functools.cache  # it reads the metadata of every installed package, seconds on a large installation
 def _module_version(module: str) -> str:
     """Name and version of the distribution that ships the module, so that two builds of one interface can be told apart."""
     owners = importlib.metadata.packages_distributions().get(module, [])
