@@ -84,24 +84,26 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 // ------------------------------------------------------------ Sizes
-constexpr int BLOCK_M = 64 * WARPGROUPS;
-constexpr int THREADS = 128 * WARPGROUPS + 128;
-constexpr int COLUMNS = HEAD_DIM % 64 == 0 ? 64 : 32;      // of a chunk; its rows are as wide as the swizzle
-constexpr int ROW_BYTES = 2 * COLUMNS;
-constexpr int GROUP_BYTES = 8 * ROW_BYTES;                 // 8 rows: the unit of the swizzle
-constexpr int STEPS = COLUMNS / 16;                        // wgmma k-steps of 16 columns in a chunk
-constexpr u32 Q_BYTES = 2 * BLOCK_M * HEAD_DIM;
-constexpr u32 KV_BYTES = 2 * BLOCK_N * HEAD_DIM;
-constexpr u32 K_OFFSET = Q_STAGES * Q_BYTES;
-constexpr u32 V_OFFSET = K_OFFSET + STAGES * KV_BYTES;
-constexpr u32 OUT_OFFSET = V_OFFSET + STAGES * KV_BYTES;
-constexpr u32 BARRIER_OFFSET = OUT_OFFSET + (TMA_STORE ? Q_BYTES : 0);
-constexpr int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 40;
-constexpr int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 232;
-constexpr bool UPWARDS = ASCENDING && !CAUSAL;
-// Whether a block after a tile's first (from the last key down) can cross the diagonal.
-constexpr bool LONG_DIAGONAL = CAUSAL && (SHIFTED || BLOCK_N % BLOCK_M != 0);
-constexpr int EARLY = BLOCK_N / 8 * SPLIT / 16;            // groups of 8 columns that are exponentiated before the wait for P V
+// An enum, because NVRTC gives namespace-scope constexpr variables memory of their own.
+enum : int {
+  BLOCK_M = 64 * WARPGROUPS,
+  THREADS = 128 * WARPGROUPS + 128,
+  COLUMNS = HEAD_DIM % 64 == 0 ? 64 : 32,                  // of a chunk; its rows are as wide as the swizzle
+  ROW_BYTES = 2 * COLUMNS,
+  GROUP_BYTES = 8 * ROW_BYTES,                             // 8 rows: the unit of the swizzle
+  STEPS = COLUMNS / 16,                                    // wgmma k-steps of 16 columns in a chunk
+  Q_BYTES = 2 * BLOCK_M * HEAD_DIM,
+  KV_BYTES = 2 * BLOCK_N * HEAD_DIM,
+  K_OFFSET = Q_STAGES * Q_BYTES,
+  V_OFFSET = K_OFFSET + STAGES * KV_BYTES,
+  OUT_OFFSET = V_OFFSET + STAGES * KV_BYTES,
+  BARRIER_OFFSET = OUT_OFFSET + (TMA_STORE ? Q_BYTES : 0),
+  PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 40,
+  CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 232,
+  UPWARDS = ASCENDING && !CAUSAL,
+  LONG_DIAGONAL = CAUSAL && (SHIFTED || BLOCK_N % BLOCK_M != 0),   // a block after a tile's first (the last one) can cross the diagonal
+  EARLY = BLOCK_N / 8 * SPLIT / 16                         // groups of 8 columns that are exponentiated before the wait for P V
+};
 #define MINUS_INFINITY __int_as_float(0xff800000)
 
 static_assert(HEAD_DIM % 32 == 0 && BLOCK_N % 16 == 0, "shapes that wgmma and the swizzle can take");
@@ -185,7 +187,8 @@ __device__ __forceinline__ void named_arrive(int id, int threads) {
 }
 
 // TMA: a box at (column 0, row, chunk 0, head, batch). POLICY: 0 none, else an L2 cache hint as createpolicy would make it.
-constexpr u64 EVICT_FIRST = 0x12F0000000000000ull, EVICT_LAST = 0x14F0000000000000ull;
+#define EVICT_FIRST 0x12F0000000000000ull
+#define EVICT_LAST 0x14F0000000000000ull
 __device__ __forceinline__ void tma_prefetch(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 template <u64 POLICY>
 __device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, u32 bar, int row, int head, int batch) {
@@ -360,7 +363,7 @@ __device__ __forceinline__ bool hidden(int column, int bound, int window) {
 
 // One block of scores, first part: masks them, updates the row maxima m and scales the partial sums l. Gives in alpha the factor by
 // which O must be scaled, and in peak the maximum times c = scale log2(e).
-template <bool MASK>
+template <int MASK>
 __device__ __forceinline__ void softmax_peak(float (&s)[BLOCK_N / 2], float (&m)[2], float (&l)[2], float (&alpha)[2], float (&peak)[2],
                                              float c, const Sight& sight, int column) {
   if (MASK) {
@@ -415,8 +418,8 @@ __device__ __forceinline__ void rescale(float (&o)[HEAD_DIM / 2], float (&alpha)
   }
 }
 
-struct Yes { static constexpr bool value = true; };
-struct No { static constexpr bool value = false; };
+struct Yes { enum { value = 1 }; };
+struct No { enum { value = 0 }; };
 
 // ------------------------------------------------------------ Kernel
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -669,7 +672,7 @@ attention_forward(const __grid_constant__ TensorMap q_map, const __grid_constant
     wgmma_wait<0>();
     pin(s);
     free_k();
-    softmax_peak<true>(s, m, l, alpha, peak, c, sight, column());
+    softmax_peak<1>(s, m, l, alpha, peak, c, sight, column());
     softmax_exp<0, BLOCK_N / 8>(s, l, peak, c);
     pack_weights(p, s);
 
