@@ -122,7 +122,7 @@ __device__ __forceinline__ Tile tile_at(int t, int blocks, int heads, int all_he
   int head;
   if (CAUSAL) {
     const int part = t / (section * blocks), rest = t - part * section * blocks;
-    const int width = min(section, all_heads - part * section);
+    const int width = max(min(section, all_heads - part * section), 1);     // 1: t may lie beyond the last tile
     const int turn = rest / width;
     tile.block = blocks - 1 - turn;
     head = part * section + rest - turn * width;
