@@ -11,7 +11,7 @@ import numpy as np
 from evaluator.backend import Array
 from evaluator.dtypes import element_type
 from evaluator.plan.resolved import ArgumentKind, Buffer, Resolved, TensorMap
-from evaluator.screen import screen
+from evaluator.screen import Screened, screen
 from evaluator.task import load_task
 from evaluator.task_card import Scenario
 from population.candidate import Language
@@ -34,8 +34,8 @@ def resolved(of: Mapping[str, Any], sm_count: int = 132, source: str = SOURCE) -
     card = replace(TASK.card("fa3_36"), scenarios=(Scenario(name="one", symbols=of),))
     facts = {"sm_count": sm_count, "shared_limit": 232_448}
     found = screen(source, Language.CUDA, card, facts, lambda scenario: TASK.scalars(scenario.symbols))
-    assert not hasattr(found, "verdict"), found
-    return found.resolved[0]  # type: ignore[union-attr]
+    assert isinstance(found, Screened), found
+    return found.resolved[0]
 
 
 def with_knobs(**values: int) -> str:
@@ -54,10 +54,14 @@ def section(source: str, *titles: str) -> str:
     return "\n".join(parts[title] for title in titles)
 
 
+def opening(source: str = SOURCE) -> str:
+    """What stands between the plan and the first section: comments and type names."""
+    return source.split("*/", 1)[1].split(HEADING)[0]
+
+
 def build(plan: Resolved, folder: Path, source: str = SOURCE) -> Path:
     """The emulator of one build of the kernel, compiled into ``folder``."""
-    opening = source.split("*/", 1)[1].split(HEADING)[0]
-    (folder / "before.inc").write_text(opening + section(source, "Sizes", "Tiles"))
+    (folder / "before.inc").write_text(opening(source) + section(source, "Sizes", "Tiles"))
     (folder / "after.inc").write_text(section(source, "Matrix products", "Softmax", "Kernel"))
     program = folder / "emulator"
     defines = [f"-D{name}={value}" for name, value in plan.defines.items()]

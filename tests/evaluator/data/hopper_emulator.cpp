@@ -1,8 +1,8 @@
 // Runs the kernel of seeds/hopper.cu on a CPU, one fibre a thread, in a random order of warps. The sections of the source that hold
 // no PTX are compiled as they are; this file stands for its section "Instructions" and for what CUDA builds in.
 //
-// Loads, stores and wgmma happen as late as the kernel's waits allow, so a missing wait shows as a wrong number; a wait that never
-// ends shows as a deadlock. Layouts: PTX ISA, chapters "Tensors" (swizzle modes) and "Asynchronous warpgroup level matrix operations".
+// Loads arrive in any order, stores happen as late as the kernel's waits allow, and wgmma at either end of its time, so a missing wait
+// shows as a wrong number; a wait that never ends shows as a deadlock. Layouts: PTX ISA, chapters "Tensors" (swizzle modes) and "Asynchronous warpgroup level matrix operations".
 
 #include <setjmp.h>
 #include <ucontext.h>
@@ -225,9 +225,8 @@ static u32 pack(float low, float high) { return encode(low, false) | (u32)encode
 static u32 pack_output(float low, float high) { return encode(low, true) | (u32)encode(high, true) << 16; }
 template <class T> void pin(T&) {}
 
-// ---- wgmma: products are noted by each thread, and run when the whole warpgroup waits for them
+// ---- wgmma: products are noted by each thread; a warpgroup's run when it commits them or when it waits for them, by chance
 static void wgmma_fence() {}
-static void wgmma_commit() { me->groups.push_back(me->open); me->open.clear(); }
 template <int N> void wgmma_shared(float (&d)[N], u64 a, u64 b, int add) { me->open.push_back({d, 2 * N, false, add != 0, {}, a, b}); }
 template <int N> void wgmma_registers(float (&d)[N], u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
   me->open.push_back({d, 2 * N, true, true, {a0, a1, a2, a3}, 0, b});
@@ -262,16 +261,22 @@ static void multiply(Fibre* threads, size_t number) {
     for (int i = 0; i < mine.width / 2; i++) mine.d[i] = c[row + (i & 2) * 4][i / 4 * 8 + column + (i & 1)];
   }
 }
-template <int N> void wgmma_wait() {
+static void run_products(size_t left, bool now) {
   const int number = me->index.x / 128;
   Fibre* threads = &me->cta->fibres[number * 128];
   gather(me->cta->groups[number], 128, [=] {
-    while (threads[0].groups.size() > N) {
+    while (now && threads[0].groups.size() > left) {
       for (size_t i = 0; i < threads[0].groups.front().size(); i++) multiply(threads, i);
       for (int thread = 0; thread < 128; thread++) threads[thread].groups.pop_front();
     }
   });
 }
+static void wgmma_commit() {
+  me->groups.push_back(me->open);
+  me->open.clear();
+  run_products(0, chance() % 2);
+}
+template <int N> void wgmma_wait() { run_products(N, true); }
 
 #include "after.inc"
 
