@@ -20,7 +20,7 @@ TASK = load_task("attention_forward")
 SOURCE = TASK.seeds(Language.CUDA)["hopper"].read_text()
 EMULATOR = Path(__file__).parent / "data" / "hopper_emulator.cpp"
 HEADING = "// ------------------------------------------------------------ "
-INTEGERS = ("b", "h", "group", "sq", "sk", "window", "section")
+INTEGERS = ("b", "h", "group", "sq", "sk", "reach", "section")
 
 
 def symbols(**given: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def section(source: str, *titles: str) -> str:
 
 def opening(source: str = SOURCE) -> str:
     """What stands between the plan and the first section: comments and type names."""
-    return source.split("*/", 1)[1].split(HEADING)[0]
+    return source.split("*/", 1)[1].split(HEADING, maxsplit=1)[0]
 
 
 def build(plan: Resolved, folder: Path, source: str = SOURCE) -> Path:
@@ -80,7 +80,14 @@ def run(program: Path, plan: Resolved, inputs: Mapping[str, Array], seed: int) -
     arrays |= {name: np.frombuffer(b"\xff" * _bytes(buffers[name]), dtype=np.uint8) for name in ("out", "lse")}
     arrays["counter"] = np.zeros(2, np.int32)
     values = {argument.name: argument.value for argument in launch.args}
-    words: list[Any] = [seed, launch.grid[0], launch.block[0], launch.shared_bytes, *(values[name] for name in INTEGERS), values["scale"]]
+    words: list[Any] = [
+        seed,
+        launch.grid[0],
+        launch.block[0],
+        launch.shared_bytes,
+        *(values[name] for name in INTEGERS),
+        values["scale"],
+    ]
     words += [array.nbytes for array in arrays.values()]
     maps = {found.name: found for found in plan.tensor_maps}
     for argument in launch.args:

@@ -6,6 +6,7 @@ A generator yields a condition that it waits for. Barriers flip their phase when
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 Wait = Callable[[], bool]
 ARRIVALS = 4
@@ -127,8 +128,8 @@ class Machine:
 
 def machine(shape: Shape, counter: list[int], index: int) -> Machine:
     """Block number ``index`` of the grid before it starts."""
-    rings = [ring(stages, shape.warpgroups) for stages in (shape.q_stages, shape.stages, shape.stages)]
-    return Machine(shape, counter, index, *rings)
+    q, k, v = (ring(stages, shape.warpgroups) for stages in (shape.q_stages, shape.stages, shape.stages))
+    return Machine(shape, counter, index, q, k, v)
 
 
 def _put(at: Machine, cursor: Cursor, what: object) -> Iterator[Wait]:
@@ -154,7 +155,7 @@ def load(at: Machine, dynamic: bool) -> Iterator[Wait]:
         next_head, next_block = tile_at(shape, following)
         inside = following < shape.tiles
         next_q = (next_head, next_block) if inside else None
-        for place, (this, then) in enumerate(zip(order, order[1:], strict=False)):
+        for place, (this, then) in enumerate(pairwise(order)):
             yield from _put(at, k, (head, then))
             yield from _put(at, v, (head, this))
             if place == 0 and shape.q_stages > 1:

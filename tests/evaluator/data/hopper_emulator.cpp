@@ -1,8 +1,9 @@
 // Runs the kernel of seeds/hopper.cu on a CPU, one fibre a thread, in a random order of warps. The sections of the source that hold
 // no PTX are compiled as they are; this file stands for its section "Instructions" and for what CUDA builds in.
 //
-// Loads arrive in any order, stores happen as late as the kernel's waits allow, and wgmma at either end of its time, so a missing wait
-// shows as a wrong number; a wait that never ends shows as a deadlock. Layouts: PTX ISA, chapters "Tensors" (swizzle modes) and "Asynchronous warpgroup level matrix operations".
+// Loads arrive in any order, stores happen as late as the kernel's waits allow, and wgmma at either end of its time, so that a
+// missing wait shows as a wrong number; a wait that never ends shows as a deadlock. Layouts: PTX ISA, chapters "Tensors" (swizzle
+// modes) and "Asynchronous warpgroup level matrix operations".
 
 #include <setjmp.h>
 #include <ucontext.h>
@@ -254,7 +255,12 @@ static void multiply(Fibre* threads, size_t number) {
     for (int i = 0; i < 8; i++) a[row + (i & 2) * 4][column + (i & 1) + (i & 4) * 2] = decode(mine.a[i / 2] >> 16 * (i & 1));
   }
   if (!one.from_registers) for (int m = 0; m < 64; m++) for (int k = 0; k < 16; k++) a[m][k] = element(threads->cta, one.a_at, m, k, false);
-  for (int m = 0; m < 64; m++) for (int k = 0; k < 16; k++) for (int n = 0; n < one.width; n++) c[m][n] += a[m][k] * b[k][n];
+  for (int m = 0; m < 64; m++) {
+    double sums[256];                                      // one rounding an instruction, as tensor cores do more or less
+    for (int n = 0; n < one.width; n++) sums[n] = c[m][n];
+    for (int k = 0; k < 16; k++) for (int n = 0; n < one.width; n++) sums[n] += (double)a[m][k] * b[k][n];
+    for (int n = 0; n < one.width; n++) c[m][n] = sums[n];
+  }
   for (int thread = 0; thread < 128; thread++) {
     const Product& mine = threads[thread].groups.front()[number];
     const int row = thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
@@ -352,12 +358,13 @@ int main(int, char** arguments) {
     bool all = true;
     for (auto& [cta, warp] : warps) {
       for (int lane = 0; lane < 32; lane++) if (!cta->fibres[warp * 32 + lane].finished) { turn(cta->fibres[warp * 32 + lane]); all = false; }
-      if (!cta->loads.empty() && chance() % 4 == 0) {
-        const size_t which = chance() % cta->loads.size();
-        auto load = cta->loads[which];
-        cta->loads.erase(cta->loads.begin() + which);
-        load();
-      }
+    }
+    for (auto& cta : ctas) {
+      if (cta->loads.empty() || chance() % 6 != 0) continue;   // late enough that a missing wait shows
+      const size_t which = chance() % cta->loads.size();
+      auto load = cta->loads[which];
+      cta->loads.erase(cta->loads.begin() + which);
+      load();
     }
     if (all) {
       for (auto& cta : ctas) for (auto& [thread, stores] : cta->stores) if (!stores.empty()) fail("the kernel ended before a store was done");

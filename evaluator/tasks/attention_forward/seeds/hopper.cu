@@ -4,7 +4,7 @@ domain = "d in [64, 96, 128, 256] and dtype in ['bf16', 'fp16']"
 # The values were measured on an H200 (132 SMs) against FlashAttention-3 where d is 64, 128 or 256 and sq == sk.
 [knobs]
 WARPGROUPS = { value = 2, choices = [2, 3], when = [["d == 64 and not ((causal or window > 0) and sk <= 1024)", 3]] }   # 64 query rows each
-BLOCK_N = { value = 128, choices = [64, 80, 96, 112, 128, 160, 176], when = [
+BLOCK_N = { value = 128, choices = [64, 80, 96, 112, 128, 160], when = [
     ["d == 128 and not causal and window == 0 and ceil_div(sk, 160) * 8000 <= sk * 51", 160],   # at most 2 % of padding
     ["d == 256 and (causal or window > 0) and sk <= 1024", 64],
     ["d == 256", 80] ] }
@@ -53,6 +53,7 @@ out_map_32 = { tensor = "out", split = { d = 32 }, box = { d0 = 32, sq = 64, d1 
 
 [scalars]
 group = "h // hkv"
+reach = "min(window, sk)"                                # keys left of the diagonal that a window shows
 section = "min(max(1, (16777216 if sk <= 1024 else 33554432) // (4 * sk * d)) * (h // hkv), b * h)"   # heads whose k and v fit in L2
 
 [[launch]]
@@ -61,7 +62,7 @@ when = "d % 64 == 0"
 grid = ["min(sm_count, ceil_div(sq, 64 * WARPGROUPS) * b * h)"]
 block = ["128 * WARPGROUPS + 128"]
 shared = "(Q_STAGES + TMA_STORE) * 128 * WARPGROUPS * d + 4 * STAGES * BLOCK_N * d + 1280"
-args = ["q_map", "k_map", "v_map", "out_map", "out", "lse", "counter", "scale", "b", "h", "group", "sq", "sk", "window", "section"]
+args = ["q_map", "k_map", "v_map", "out_map", "out", "lse", "counter", "scale", "b", "h", "group", "sq", "sk", "reach", "section"]
 
 [[launch]]
 kernel = "attention_forward"
@@ -69,7 +70,7 @@ when = "d % 64 != 0"
 grid = ["min(sm_count, ceil_div(sq, 64 * WARPGROUPS) * b * h)"]
 block = ["128 * WARPGROUPS + 128"]
 shared = "(Q_STAGES + TMA_STORE) * 128 * WARPGROUPS * d + 4 * STAGES * BLOCK_N * d + 1280"
-args = ["q_map_32", "k_map_32", "v_map_32", "out_map_32", "out", "lse", "counter", "scale", "b", "h", "group", "sq", "sk", "window", "section"]
+args = ["q_map_32", "k_map_32", "v_map_32", "out_map_32", "out", "lse", "counter", "scale", "b", "h", "group", "sq", "sk", "reach", "section"]
 */
 
 // Attention forward for Hopper (sm_90a): one persistent block per multiprocessor. Warpgroup 0 loads by TMA, warpgroups 1.. compute
@@ -136,12 +137,12 @@ __device__ __forceinline__ Tile tile_at(int t, int blocks, int heads, int all_he
 }
 
 // The key blocks that a query block needs; at least one, all masked where no row sees a key. offset = sk - sq.
-__device__ __forceinline__ Blocks blocks_of(int block, int sq, int sk, int offset, int window) {
+__device__ __forceinline__ Blocks blocks_of(int block, int sq, int sk, int offset, int reach) {
   const int end = CAUSAL ? min(sq, (block + 1) * BLOCK_M) + offset : sk;      // first key that no row sees
   Blocks found;
   found.last = (end + BLOCK_N - 1) / BLOCK_N - 1;
   if (SHIFTED) found.last = max(found.last, 0);
-  found.first = WINDOWED ? max(block * BLOCK_M + offset - window, 0) / BLOCK_N : 0;
+  found.first = WINDOWED ? max(block * BLOCK_M + offset - reach, 0) / BLOCK_N : 0;
   return found;
 }
 
@@ -179,6 +180,7 @@ __device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
       "D:\n"
       "}\n" :: "r"(bar), "r"(parity) : "memory");
 }
+// Named barriers: 0 belongs to __syncthreads, 1 to 3 hand the tensor cores from warpgroup to warpgroup, 5 to 7 are one warpgroup each.
 __device__ __forceinline__ void named_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(threads) : "memory");
 }
@@ -262,7 +264,7 @@ template <int N> __device__ __forceinline__ void pin(u32 (&a)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i]) :: "memory");
 }
 
-// wgmma needs its registers by number: Rk names the first 8k of them, Dk passes the first 8k entries of d.
+// wgmma needs its registers by number: Rk names the first 8k of them, Dk passes as many of d.
 #define R1 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define R2 R1 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define R3 R2 ",%16,%17,%18,%19,%20,%21,%22,%23"
@@ -279,15 +281,14 @@ template <int N> __device__ __forceinline__ void pin(u32 (&a)[N]) {
 #define R14 R13 ",%104,%105,%106,%107,%108,%109,%110,%111"
 #define R15 R14 ",%112,%113,%114,%115,%116,%117,%118,%119"
 #define R16 R15 ",%120,%121,%122,%123,%124,%125,%126,%127"
-#define D8(b) "+f"(d[b]), "+f"(d[b + 1]), "+f"(d[b + 2]), "+f"(d[b + 3]), "+f"(d[b + 4]), "+f"(d[b + 5]), "+f"(d[b + 6]), "+f"(d[b + 7])
-#define D4 D8(0), D8(8), D8(16), D8(24)
-#define D5 D4, D8(32)
-#define D6 D5, D8(40)
-#define D7 D6, D8(48)
-#define D8_ D7, D8(56)
-#define D10 D8_, D8(64), D8(72)
-#define D11 D10, D8(80)
-#define D16 D11, D8(88), D8(96), D8(104), D8(112), D8(120)
+#define EIGHT(b) "+f"(d[b]), "+f"(d[b + 1]), "+f"(d[b + 2]), "+f"(d[b + 3]), "+f"(d[b + 4]), "+f"(d[b + 5]), "+f"(d[b + 6]), "+f"(d[b + 7])
+#define D4 EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24)
+#define D5 D4, EIGHT(32)
+#define D6 D5, EIGHT(40)
+#define D7 D6, EIGHT(48)
+#define D8 D7, EIGHT(56)
+#define D10 D8, EIGHT(64), EIGHT(72)
+#define D16 D10, EIGHT(80), EIGHT(88), EIGHT(96), EIGHT(104), EIGHT(112), EIGHT(120)
 
 // D[64 x N] = or += A[64 x 16] B[N x 16]^T, both in shared memory with columns side by side.
 #define WGMMA_SHARED(N, R, D, A, B, P)                                                               \
@@ -307,12 +308,11 @@ WGMMA_SHARED(64, R4, D4, 32, 33, 34)
 WGMMA_SHARED(80, R5, D5, 40, 41, 42)
 WGMMA_SHARED(96, R6, D6, 48, 49, 50)
 WGMMA_SHARED(112, R7, D7, 56, 57, 58)
-WGMMA_SHARED(128, R8, D8_, 64, 65, 66)
+WGMMA_SHARED(128, R8, D8, 64, 65, 66)
 WGMMA_SHARED(160, R10, D10, 80, 81, 82)
-WGMMA_SHARED(176, R11, D11, 88, 89, 90)
 WGMMA_REGISTERS(64, R4, D4, 32, 33, 34, 35, 36)
 WGMMA_REGISTERS(96, R6, D6, 48, 49, 50, 51, 52)
-WGMMA_REGISTERS(128, R8, D8_, 64, 65, 66, 67, 68)
+WGMMA_REGISTERS(128, R8, D8, 64, 65, 66, 67, 68)
 WGMMA_REGISTERS(256, R16, D16, 128, 129, 130, 131, 132)
 
 // ------------------------------------------------------------ Matrix products
@@ -344,21 +344,21 @@ __device__ __forceinline__ void multiply_pv(float (&o)[HEAD_DIM / 2], u32 (&p)[B
 // Which columns the two rows of a thread (r and r + 8) see. A thread holds, for each group of 8 columns, s[4j], s[4j + 1] of row r
 // at columns 8j + 2 (lane % 4) + {0, 1}, and s[4j + 2], s[4j + 3] of row r + 8. bound is the first hidden column of each row, in a
 // window the first visible one, less 2 (lane % 4).
-struct Sight { int bound[2]; int window; };
+struct Sight { int bound[2]; int reach; };
 
-__device__ __forceinline__ Sight sight_of(int row, int lane4, int sk, int offset, int window) {
+__device__ __forceinline__ Sight sight_of(int row, int lane4, int sk, int offset, int reach) {
   Sight sight;
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     const int diagonal = row + 8 * r + offset;             // the last column that the row sees
-    sight.bound[r] = (WINDOWED ? diagonal - window : CAUSAL ? min(sk, diagonal + 1) : sk) - 2 * lane4;
+    sight.bound[r] = (WINDOWED ? diagonal - reach : CAUSAL ? min(sk, diagonal + 1) : sk) - 2 * lane4;
   }
-  sight.window = window;
+  sight.reach = reach;
   return sight;
 }
 // Whether a column is hidden; both arguments are relative to the same column.
-__device__ __forceinline__ bool hidden(int column, int bound, int window) {
-  return WINDOWED ? (u32)(column - bound) > (u32)window : column >= bound;
+__device__ __forceinline__ bool hidden(int column, int bound, int reach) {
+  return WINDOWED ? (u32)(column - bound) > (u32)reach : column >= bound;
 }
 
 // One block of scores, first part: masks them, updates the row maxima m and scales the partial sums l. Gives in alpha the factor by
@@ -370,10 +370,10 @@ __device__ __forceinline__ void softmax_peak(float (&s)[BLOCK_N / 2], float (&m)
     const int bound[2] = {sight.bound[0] - column, sight.bound[1] - column};
 #pragma unroll
     for (int j = 0; j < BLOCK_N / 8; j++) {
-      if (hidden(8 * j, bound[0], sight.window)) s[4 * j] = MINUS_INFINITY;
-      if (hidden(8 * j + 1, bound[0], sight.window)) s[4 * j + 1] = MINUS_INFINITY;
-      if (hidden(8 * j, bound[1], sight.window)) s[4 * j + 2] = MINUS_INFINITY;
-      if (hidden(8 * j + 1, bound[1], sight.window)) s[4 * j + 3] = MINUS_INFINITY;
+      if (hidden(8 * j, bound[0], sight.reach)) s[4 * j] = MINUS_INFINITY;
+      if (hidden(8 * j + 1, bound[0], sight.reach)) s[4 * j + 1] = MINUS_INFINITY;
+      if (hidden(8 * j, bound[1], sight.reach)) s[4 * j + 2] = MINUS_INFINITY;
+      if (hidden(8 * j + 1, bound[1], sight.reach)) s[4 * j + 3] = MINUS_INFINITY;
     }
   }
   float highest[2] = {m[0], m[1]};
@@ -425,7 +425,7 @@ struct No { enum { value = 0 }; };
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 attention_forward(const __grid_constant__ TensorMap q_map, const __grid_constant__ TensorMap k_map, const __grid_constant__ TensorMap v_map,
                   const __grid_constant__ TensorMap out_map, unsigned short* __restrict__ out, float* __restrict__ lse,
-                  int* __restrict__ counter, float scale, int b, int h, int group, int sq, int sk, int window, int section) {
+                  int* __restrict__ counter, float scale, int b, int h, int group, int sq, int sk, int reach, int section) {
   const u32 base = shared_base();
   const u32 q_buffer = base, k_buffer = base + K_OFFSET, v_buffer = base + V_OFFSET;
   // Each buffer has a barrier "full" (loaded) and one "empty" (all computing warps are done with it).
@@ -483,7 +483,7 @@ attention_forward(const __grid_constant__ TensorMap q_map, const __grid_constant
       auto column = [&](const Blocks& range, int n) { return (UPWARDS ? range.last - n : n) * BLOCK_N; };
       int t = blockIdx.x;
       Tile tile = tile_at(t, blocks, h, b * h, section);
-      Blocks range = blocks_of(tile.block, sq, sk, offset, window);
+      Blocks range = blocks_of(tile.block, sq, sk, offset, reach);
       load_q(t, tile);
       load_k(column(range, range.last), tile.head / group, tile.batch);
       while (t < tiles) {
@@ -497,7 +497,7 @@ attention_forward(const __grid_constant__ TensorMap q_map, const __grid_constant
           --n;
         }
         const Tile next = tile_at(t_next, blocks, h, b * h, section);
-        const Blocks next_range = blocks_of(next.block, sq, sk, offset, window);
+        const Blocks next_range = blocks_of(next.block, sq, sk, offset, reach);
         if (Q_STAGES > 1) load_q(t_next, next);            // early: its buffer is free already
         for (; n > range.first; --n) {
           load_k(column(range, n - 1), kv_head, tile.batch);
@@ -547,9 +547,9 @@ attention_forward(const __grid_constant__ TensorMap q_map, const __grid_constant
       if (!__shfl_sync(0xffffffffu, more, 0)) return false;
       tile.block = __shfl_sync(0xffffffffu, tile.block, 0);
       row = tile.block * BLOCK_M + local_row;
-      range = blocks_of(tile.block, sq, sk, offset, window);
+      range = blocks_of(tile.block, sq, sk, offset, reach);
       n = range.last;
-      sight = sight_of(row, lane4, sk, offset, window);
+      sight = sight_of(row, lane4, sk, offset, reach);
       return true;
     };
     auto release = [&](u32 bar) { if (lane == 0) barrier_arrive(bar); };
@@ -688,7 +688,7 @@ attention_forward(const __grid_constant__ TensorMap q_map, const __grid_constant
         if constexpr (LONG_DIAGONAL)
           for (; n >= range.first && (n + 1) * BLOCK_N > diagonal + 1; --n) step(Yes{});
 #pragma unroll 1
-        for (; n >= range.first && (!WINDOWED || n * BLOCK_N >= diagonal + BLOCK_M - 1 - window); --n) step(No{});
+        for (; n >= range.first && (!WINDOWED || n * BLOCK_N >= diagonal + BLOCK_M - 1 - reach); --n) step(No{});
         if constexpr (WINDOWED) {
 #pragma unroll 1
           for (; n >= range.first; --n) step(Yes{});
