@@ -1,7 +1,8 @@
 /* plan
 domain = "d in [64, 96, 128, 256] and dtype in ['bf16', 'fp16']"
 
-# The values were measured on an H200 (132 SMs) against FlashAttention-3 where d is 64, 128 or 256 and sq == sk.
+# Values by measurements of an earlier form on an H200 (bf16, h == hkv, sq == sk, d 64, 128, 256). d 96, windows, sq != sk and fp16
+# take over the nearest of them.
 [knobs]
 WARPGROUPS = { value = 2, choices = [2, 3], when = [["d == 64 and not ((causal or window > 0) and sk <= 1024)", 3]] }   # 64 query rows each
 BLOCK_N = { value = 128, choices = [64, 80, 96, 112, 128, 160], when = [
