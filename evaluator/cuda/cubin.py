@@ -14,6 +14,7 @@ from elftools.elf.sections import Symbol, SymbolTableSection
 
 FRAME_SIZE, MIN_STACK_SIZE, KPARAM_INFO, REGCOUNT, NUM_BARRIERS = 0x11, 0x12, 0x17, 0x2F, 0x4C
 FORMAT_SIZED = 0x04
+INITIAL = ".nv.global.init"
 RESERVED_SHARED_BYTES = 1024  # sm_90 and newer keep the first KiB of a block's shared memory to themselves
 DRIVER_SYMBOLS = (".nv.reservedSmem.", "__cuda_syscall_cp_async_bulk_")
 """Prefixes of symbols that the driver adds to honest kernels: reserved shared memory, and TMA copies on sm_120."""
@@ -39,12 +40,14 @@ class Kernel:
 class Cubin:
     """What the gate judges.
 
-    ``has_state``: device variables, which outlive a launch. It goes by the section and not by its size, which ptxas stores
-    modulo 4 GiB. ``undefined`` are symbols that the driver would have to add.
+    ``has_state``: device variables without an initial value, which outlive a launch. It goes by the section and not by its size,
+    which ptxas stores modulo 4 GiB. ``initial_bytes``: device variables with one. ``undefined``: symbols that the driver would
+    have to add.
     """
 
     kernels: tuple[Kernel, ...]
     has_state: bool
+    initial_bytes: int
     constant_bytes: int
     undefined: tuple[str, ...]
 
@@ -63,7 +66,8 @@ def read_cubin(data: bytes) -> Cubin:
         names = [name.removeprefix(".text.") for name in sections if name.startswith(".text")]
         return Cubin(
             kernels=tuple(_kernel(name, sections, sizes, totals, reserved) for name in sorted(names)),
-            has_state=any(name.startswith(".nv.global") for name in sections),
+            has_state=any(name.startswith(".nv.global") and name != INITIAL for name in sections),
+            initial_bytes=sizes.get(INITIAL, 0),
             constant_bytes=sizes.get(".nv.constant3", 0),
             undefined=tuple(sorted({symbol.name for symbol in symbols if _is_undefined(symbol)})),
         )

@@ -15,6 +15,7 @@ from evaluator.cuda.ptx import (
     device_variables,
     external_functions,
     forbidden_words,
+    idle_constants,
     read_entries,
     target,
 )
@@ -23,6 +24,8 @@ from evaluator.plan.resolved import Argument, ArgumentKind, Resolved, ResolvedLa
 
 CUBIN_CAP_BYTES = 4 << 20
 CONSTANT_CAP_BYTES = 64 << 10
+IDLE_CAP_BYTES = 4 << 10
+"""Constants that no instruction names, such as ``constexpr int BLOCK = 128;``: they can't be reached by name, and are hashed."""
 STACK_CAP_BYTES = 4 << 10
 UNKNOWN_STACK_BYTES = (1 << 32) - 1  # what ptxas stores for recursion
 SHARED_LIMIT_KIB = {80: 163, 86: 99, 87: 163, 88: 163, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227, 120: 99, 121: 99}
@@ -90,8 +93,9 @@ def _state(cubin: Cubin, ptx: str) -> Iterator[str]:
     outside = list(dict.fromkeys([*external_functions(ptx), *cubin.undefined]))
     if outside:
         yield f"the source calls {', '.join(outside)}, which is not allowed: no printf, assert, malloc, free or device launches"
-    names = device_variables(ptx)
-    if cubin.has_state or names:
+    idle = set(idle_constants(ptx))
+    names = [name for name in device_variables(ptx) if name not in idle]
+    if cubin.has_state or names or (cubin.initial_bytes and not idle) or cubin.initial_bytes > IDLE_CAP_BYTES:
         what = f" ({', '.join(names[:4])})" if names else ""
         yield (
             f"the source has device variables{what}, which outlive a launch: __device__, __managed__, static, string literals "

@@ -5,6 +5,7 @@ from it. Grammar: "Parallel Thread Execution ISA", chapters Syntax, Directives, 
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 LEXEME = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -18,6 +19,7 @@ STATE = re.compile(
     r"(?:^|[;{}:])\s*(?:\.(?:visible|extern|weak|common)\s+)*\.global\b[^;]*?([\w$%]+)\s*(?:\[[^;=]*)?(?:=[^;]*)?;"
 )
 EXTERNAL = re.compile(r"\.extern\s+\.func\b(?:\s*\([^)]*\))?\s*([\w$%]+)")
+WORD = re.compile(r"[\w$%]+")
 TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
 FORBIDDEN = (
     (re.compile(r"%(?:clock|globaltimer)\w*"), "reads a clock", "measure nothing inside the kernel; the harness times it"),
@@ -61,6 +63,17 @@ def read_entries(ptx: str) -> tuple[Entry, ...]:
 def device_variables(ptx: str) -> tuple[str, ...]:
     """Names declared in the global state space, at module scope or in inline assembly."""
     return tuple(match[1] for match in STATE.finditer(HEADER.sub(";", without_comments(ptx))))
+
+
+def idle_constants(ptx: str) -> tuple[str, ...]:
+    """Device variables with an initial value that no instruction and no other declaration names.
+
+    NVRTC keeps every ``constexpr`` scalar of namespace scope as one, though its value stands in the instructions.
+    """
+    code = HEADER.sub(";", without_comments(ptx))
+    found = [(match[1], "=" in match[0]) for match in STATE.finditer(code)]
+    words = Counter(WORD.findall(code))
+    return tuple(name for name, has_value in found if has_value and words[name] == 1)
 
 
 def external_functions(ptx: str) -> tuple[str, ...]:

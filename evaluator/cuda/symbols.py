@@ -5,11 +5,13 @@ import io
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-USER_CONSTANTS = ".nv.constant3"
+from evaluator.cuda.cubin import INITIAL
+
+TABLES = (".nv.constant3", INITIAL)
 
 
 def constant_names(cubin: bytes) -> tuple[str, ...]:
-    """The ``__constant__`` variables, sorted. Raises ELFError for what is no ELF file.
+    """The ``__constant__`` variables and constants of namespace scope, sorted. Raises ELFError for what is no ELF file.
 
     NVRTC makes their symbols local, and the driver finds most of them all the same.
     """
@@ -22,6 +24,6 @@ def constant_names(cubin: bytes) -> tuple[str, ...]:
         for symbol in table.iter_symbols():
             place = symbol["st_shndx"]
             is_object = symbol["st_info"]["type"] == "STT_OBJECT"
-            if isinstance(place, int) and is_object and sections[place].startswith(USER_CONSTANTS):
+            if isinstance(place, int) and is_object and sections[place].startswith(TABLES):
                 found.add(symbol.name)
     return tuple(sorted(found))
