@@ -51,7 +51,9 @@ class Bench:
         return outcome
 
 
-def open_bench(folder: Path, task: Task, set_name: str, settings: HarnessSettings = SETTINGS, baseline: str | None = None) -> Bench:
+def open_bench(
+    folder: Path, task: Task, set_name: str, settings: HarnessSettings = SETTINGS, baseline: str | None = None
+) -> Bench:
     """A harness with a cache and a lock of its own, whose inputs are the same every time."""
     from evaluator.cuda.backend import CudaBackend
 

@@ -17,8 +17,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     opened.harness.close()
 
 
-@pytest.mark.parametrize("name", [GOOD_ATTENTION.stem, *ATTENTION, GOOD_ATTENTION.stem])
-def test_verdicts(bench: Bench, name: str) -> None:
+@pytest.mark.parametrize("step", ["first_a_good_kernel", *ATTENTION, "then_a_good_kernel"])
+def test_verdicts(bench: Bench, step: str) -> None:
+    name = step if step in ATTENTION else GOOD_ATTENTION.stem
     outcome = bench.evaluate(attention_source(name))
     if name == GOOD_ATTENTION.stem:
         assert outcome.verdict in RIGHT, f"{outcome.verdict}: {outcome.message}"
