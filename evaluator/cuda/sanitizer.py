@@ -13,16 +13,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
+
 from evaluator.backend import Array, Program
 from evaluator.cuda.replay import Replay
 from evaluator.plan.resolved import Resolved
+from evaluator.session import Session
 
-TOOLS = ("memcheck", "racecheck")
+TOOLS: Mapping[str, tuple[str, ...]] = {"memcheck": ("--report-api-errors", "no"), "racecheck": ()}
+"""Each tool with its own options."""
 SYSTEM = Path("/usr/local/cuda/bin/compute-sanitizer")
 FOUND_STATUS = 9
 LIMIT_S = 90.0
@@ -72,7 +76,7 @@ def inspect_build(
     with tempfile.TemporaryDirectory(prefix="askevolve-replay-") as name:
         path = Path(name) / "replay"
         path.write_bytes(pickle.dumps(Replay(cubin=cubin, resolved=resolved, inputs=dict(inputs), ordinal=ordinal)))
-        options = ["--tool", tool, "--error-exitcode", str(FOUND_STATUS), "--print-limit", "20"]
+        options = ["--tool", tool, *TOOLS[tool], "--error-exitcode", str(FOUND_STATUS), "--print-limit", "20"]
         status, output = _run([str(sanitizer), *options, sys.executable, "-m", "evaluator.cuda.replay", str(path)], limit_s)
     return judge_output(tool, status, output, limit_s)
 
@@ -92,8 +96,12 @@ def judge_output(tool: str, status: int | None, output: str, limit_s: float) -> 
     return Inspection(tool=tool, result=Result.UNAVAILABLE, detail=f"status {status}: {last}"[:DETAIL_CHARACTERS])
 
 
-def sanitizer_notes(program: Program, inputs: Mapping[str, Array], *, ordinal: int = 0) -> tuple[str, ...]:
-    """What a final notes about its smallest program: one sentence for each tool, also where it couldn't look."""
+def smallest_notes(
+    session: Session, programs: Sequence[Program], rng: np.random.Generator, *, ordinal: int = 0
+) -> tuple[str, ...]:
+    """What a final notes about its cheapest program: one sentence for each tool, also where it couldn't look."""
+    program = min(programs, key=lambda each: session.work_flop(each.scenario))
+    inputs = session.task.inputs(program.scenario.symbols, session.everyday, rng)
     return notes_of(program.scenario.name, lambda tool: inspect_program(program, inputs, tool, ordinal=ordinal))
 
 

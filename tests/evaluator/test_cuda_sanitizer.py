@@ -2,17 +2,21 @@
 
 import pickle
 import stat
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("cuda.bindings.driver")
 
+from evaluator.backend import Build, Program
 from evaluator.cuda import sanitizer
 from evaluator.cuda.replay import Replay
-from evaluator.cuda.sanitizer import Inspection, Result, inspect_build, judge_output, notes_of
+from evaluator.cuda.sanitizer import Inspection, Result, inspect_build, judge_output, notes_of, smallest_notes
 from tests.contracts import vector_scale
+from tests.evaluator.tiny_harness import tiny
 
 CLEAN = {
     "memcheck": "========= ERROR SUMMARY: 0 errors",
@@ -49,7 +53,7 @@ def test_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, f"{script}; echo '{CLEAN['memcheck']}'", monkeypatch)
     assert inspect() == Inspection(tool="memcheck", result=Result.CLEAN)
     arguments = (tmp_path / "arguments").read_text()
-    assert arguments.startswith("--tool memcheck --error-exitcode 9 ")
+    assert arguments.startswith("--tool memcheck --report-api-errors no --error-exitcode 9 ")
     assert " -m evaluator.cuda.replay " in arguments
     assert "hunter2" not in (tmp_path / "environment").read_text()
     replay = pickle.loads((tmp_path / "file").read_bytes())
@@ -99,3 +103,24 @@ def test_notes_of_a_final() -> None:
     clean, race = notes_of("tiny", found.__getitem__)
     assert clean == "memcheck is clean on tiny"
     assert race.startswith("racecheck reports on tiny: Error: Race reported")
+
+
+def test_a_final_looks_at_its_cheapest_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "artefact").write_bytes(b"cubin")
+    stand_in(tmp_path, f"for last; do :; done; cp \"$last\" {tmp_path}/file; echo '{CLEAN['memcheck']}'", monkeypatch)
+    task = tiny()
+    session = SimpleNamespace(task=task, everyday="normal", work_flop=lambda scenario: task.work(scenario.symbols).flop)
+    programs = [
+        Program(
+            candidate_id="c",
+            scenario=scenario,
+            build=Build(key="k", path=tmp_path / "artefact"),
+            resolved=replace(vector_scale.resolved(), scenario=scenario.name),
+        )
+        for scenario in reversed(task.card("three").scenarios)
+    ]
+    notes = smallest_notes(session, programs, np.random.default_rng(1))  # type: ignore[arg-type]
+    assert notes == ("memcheck is clean on n4", "racecheck is clean on n4")
+    replay = pickle.loads((tmp_path / "file").read_bytes())
+    assert replay.resolved.scenario == "n4"
+    assert replay.inputs["x"].shape == (4, 8)

@@ -1,24 +1,27 @@
 """A few bad kernels of attention_forward on a real GPU, and a plain right one before and after them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from tests.cheats.cuda_cases import ATTENTION, GOOD_ATTENTION, RIGHT, SET, attention_source, small_attention
-from tests.gpu.cuda_session import Bench, check_refusal, open_bench
+from tests.gpu.cuda_session import SETTINGS, Bench, check_refusal, open_bench
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    opened = open_bench(tmp_path_factory.mktemp("attention"), small_attention(), SET)
+    settings = replace(SETTINGS, search_distributions=len(small_attention().distributions))
+    opened = open_bench(tmp_path_factory.mktemp("attention"), small_attention(), SET, settings, "sdpa_flash")
     yield opened
     opened.harness.close()
 
 
-@pytest.mark.parametrize("name", [GOOD_ATTENTION.stem, *ATTENTION, GOOD_ATTENTION.stem])
-def test_verdicts(bench: Bench, name: str) -> None:
+@pytest.mark.parametrize("step", ["first_a_good_kernel", *ATTENTION, "then_a_good_kernel"])
+def test_verdicts(bench: Bench, step: str) -> None:
+    name = step if step in ATTENTION else GOOD_ATTENTION.stem
     outcome = bench.evaluate(attention_source(name))
     if name == GOOD_ATTENTION.stem:
         assert outcome.verdict in RIGHT, f"{outcome.verdict}: {outcome.message}"

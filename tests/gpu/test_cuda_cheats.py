@@ -1,5 +1,5 @@
-"""Every bad CUDA candidate gets its verdict from the whole harness on a real GPU, unusual right ones are called right, and after each
-group the good kernel is as fast as it was before."""
+"""Every bad CUDA candidate gets its verdict from the whole harness on a real GPU, unusual right ones are called right, and after
+each group the good kernel is as fast as it was before."""
 
 import os
 from collections.abc import Iterator
