@@ -19,13 +19,15 @@ DEPTH = "max(1, min(STAGES, (shared_limit // 2 - 512 - BLOCK_M * d * 2) // (BLOC
 [scalars]
 # Query heads whose keys and values take 32 MiB together, so that they stay in the L2 cache while their blocks run.
 section = "max(1, min(b * h, 33554432 * h // (4 * sk * d * hkv)))"
+heads = "b * h"
+group = "h // hkv"
 
 [[launch]]
 kernel = "attention_forward"
 grid = ["ceil_div(sq, BLOCK_M) * h * b"]
 block = ["32 * min(WARPS, BLOCK_M // 16)"]
 shared = "min(shared_limit, BLOCK_M * d * 2 + BLOCK_N * d * 4 * max(1, min(STAGES, (shared_limit // 2 - 512 - BLOCK_M * d * 2) // (BLOCK_N * d * 4))))"
-args = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "causal", "window", "section"]
+args = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "causal", "window", "section", "heads", "group"]
 */
 
 // Attention forward for sm_80 and newer, after FlashAttention-2 (Dao, 2023).
@@ -176,11 +178,11 @@ __device__ __forceinline__ unsigned right(unsigned offset, int step) {
 // Starts to copy Rows rows of d elements, `stride` apart, to the tile at `to`; rows from `valid` on become zeros and aren't read. In
 // each pass the threads take a power of two rows, so that the swizzle's phase seldom changes; with d = 96 some have nothing to do.
 template <int Rows>
-__device__ __forceinline__ void copy_rows(unsigned to, const Bits* from, int stride, int valid) {
+__device__ __forceinline__ void copy_rows(unsigned to, const Bits* from, int column, int stride, int valid) {
     static_assert(Rows % rows_per_pass == 0, "passes take whole tiles");
     const int number = ptx::thread_number(), first = number / chunks, chunk = number % chunks;
     if (threads != rows_per_pass * chunks && first >= rows_per_pass) return;
-    from += first * stride + chunk * 8;
+    from += first * stride + column + chunk * 8;
 #pragma unroll
     for (int pass = 0; pass < Rows / rows_per_pass; ++pass) {
         const int row = first + pass * rows_per_pass;
@@ -208,23 +210,21 @@ struct Work {
 };
 
 // Blocks are numbered so that a section of heads comes after the other, and within a section the rows with most keys come first.
-__device__ __forceinline__ Work find_work(int sq, int sk, int h, int section, Band band) {
-    const int row_blocks = (sq + BLOCK_M - 1) / BLOCK_M, heads = gridDim.x / row_blocks, block = ptx::block_number();
-    const int start = static_cast<int>(block / (static_cast<unsigned>(row_blocks) * section)) * section;
-    const int width = min(section, heads - start);
-    const int number = block - start * row_blocks;
-    const int entry = start + number % width;
+__device__ __forceinline__ Work find_work(int sq, int sk, int h, int section, int heads, Band band) {
+    const unsigned row_blocks = (sq + BLOCK_M - 1) / BLOCK_M, block = ptx::block_number();
+    const unsigned start = block / (row_blocks * section) * section, width = min(static_cast<unsigned>(section), heads - start);
+    const unsigned number = block - start * row_blocks, entry = start + number % width;
     const int first_row = (row_blocks - 1 - number / width) * BLOCK_M, last_row = min(first_row + BLOCK_M, sq) - 1;
     const int begin = max(0, first_row + band.low), end = min(sk, last_row + band.high + 1);
     const int first_tile = begin / TILE_N;
     const int tiles = end > begin ? (end + TILE_N - 1) / TILE_N - first_tile : 0;
-    return {uniform(entry / h), uniform(entry % h), uniform(first_row), uniform(first_tile), uniform(tiles)};
+    return {uniform(entry / static_cast<unsigned>(h)), uniform(entry % static_cast<unsigned>(h)), uniform(first_row), uniform(first_tile), uniform(tiles)};
 }
 
 // The running state of a warp's rows. Thread t of a quad holds columns 2t, 2t + 1 of every 8 and its own part of `sum`.
 struct Rows {
     float out[m_tiles][d_tiles][4];
-    float top[m_tiles][2];  // largest score so far, before scaling
+    float top[m_tiles][2];  // largest score so far, before scaling; `lowest` at first, so that no infinities are subtracted
     float sum[m_tiles][2];
 };
 
@@ -302,10 +302,10 @@ __device__ __forceinline__ void hide(float (&scores)[m_tiles][n_tiles][4], int r
         }
 }
 
-// Moves the state to the maximum that includes these scores. A row that has seen no key yet has maximum minus infinity; `base` is then
-// 0, which gives weights 0 where infinity minus infinity would give NaN.
-__device__ __forceinline__ void raise_top(Rows& rows, const float (&scores)[m_tiles][n_tiles][4], float scale_log2,
-                                          float (&base)[m_tiles][2]) {
+// Moves the state to the maximum that includes these scores. After the first tiles most leave every maximum of the warp as it is.
+__device__ __forceinline__ void raise_top(Rows& rows, const float (&scores)[m_tiles][n_tiles][4], float scale_log2) {
+    float keep[m_tiles][2];
+    bool raised = false;
 #pragma unroll
     for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
@@ -315,22 +315,27 @@ __device__ __forceinline__ void raise_top(Rows& rows, const float (&scores)[m_ti
             for (int n = 0; n < n_tiles; ++n) top = fmaxf(top, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-            base[m][half] = top == minus_infinity() ? 0.0f : top;
-            const float keep = ptx::exp2((rows.top[m][half] - base[m][half]) * scale_log2);
+            keep[m][half] = ptx::exp2((rows.top[m][half] - top) * scale_log2);
+            raised |= top != rows.top[m][half];
             rows.top[m][half] = top;
-            rows.sum[m][half] *= keep;
-#pragma unroll
-            for (int n = 0; n < d_tiles; ++n)
-#pragma unroll
-                for (int i = 2 * half; i < 2 * half + 2; ++i) rows.out[m][n][i] *= keep;
         }
+    if (!__any_sync(0xffffffffu, raised)) return;
+#pragma unroll
+    for (int m = 0; m < m_tiles; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) rows.sum[m][half] *= keep[m][half];
+#pragma unroll
+        for (int n = 0; n < d_tiles; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) rows.out[m][n][i] *= keep[m][i / 2];
+    }
 }
 
-// out += weights v, with weights exp(scale (score - base)), and sum += weights. The maximum is subtracted before scaling: a row's
+// out += weights v, with weights exp(scale (score - top)), and sum += weights. The maximum is subtracted before scaling: a row's
 // largest weight is then exactly 1, however large its scores. Two accumulator tiles of weights, rounded, are just the operand for
 // 16 keys; the sum takes them unrounded. v lies with channels side by side, so its blocks are read transposed.
-__device__ __forceinline__ void multiply_values(Rows& rows, const float (&scores)[m_tiles][n_tiles][4],
-                                                const float (&base)[m_tiles][2], unsigned v, float scale_log2) {
+__device__ __forceinline__ void multiply_values(Rows& rows, const float (&scores)[m_tiles][n_tiles][4], unsigned v,
+                                                float scale_log2) {
 #pragma unroll
     for (int n = 0; n < n_tiles; n += 2) {
         unsigned left[m_tiles][4];
@@ -339,8 +344,8 @@ __device__ __forceinline__ void multiply_values(Rows& rows, const float (&scores
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const float* pair = &scores[m][n + i / 2][i % 2 * 2];
-                const float first = ptx::exp2((pair[0] - base[m][i % 2]) * scale_log2);
-                const float second = ptx::exp2((pair[1] - base[m][i % 2]) * scale_log2);
+                const float first = ptx::exp2((pair[0] - rows.top[m][i % 2]) * scale_log2);
+                const float second = ptx::exp2((pair[1] - rows.top[m][i % 2]) * scale_log2);
                 rows.sum[m][i % 2] += first + second;
                 left[m][i] = ptx::pack(first, second);
             }
@@ -370,8 +375,8 @@ __device__ __forceinline__ void finish(Rows& rows, unsigned memory, Bits* out, f
             float sum = rows.sum[m][half];
             sum += __shfl_xor_sync(0xffffffffu, sum, 1);
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-            const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
-            if (lane % 4 == 0 && row < valid) lse[row] = sum > 0.0f ? fmaf(rows.top[m][half], scale, logf(sum)) : minus_infinity();
+            const float inverse = sum > 0.0f ? __fdividef(1.0f, sum) : 0.0f;
+            if (lane % 4 == 0 && row < valid) lse[row] = sum > 0.0f ? fmaf(rows.top[m][half], scale, __logf(sum)) : minus_infinity();
 #pragma unroll
             for (int n = 0; n < d_tiles; ++n) {
                 const unsigned both = ptx::pack(rows.out[m][n][2 * half] * inverse, rows.out[m][n][2 * half + 1] * inverse);
@@ -390,26 +395,24 @@ __device__ __forceinline__ void finish(Rows& rows, unsigned memory, Bits* out, f
 
 extern "C" __global__ void __launch_bounds__(threads)
 attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const Bits* __restrict__ v, Bits* __restrict__ out,
-                  float* __restrict__ lse, float scale, int sq, int sk, int h, int hkv, int causal, int window, int section) {
+                  float* __restrict__ lse, float scale, int sq, int sk, int h, int hkv, int causal, int window, int section, int heads, int group) {
     extern __shared__ __align__(128) unsigned char memory[];
     const unsigned q_tile = ptx::shared_address(memory), stages = q_tile + q_bytes;
     const int warp_row = uniform(threadIdx.x / 32) * rows_per_warp;
     const Band band = find_band(sq, sk, causal != 0, window);
-    const Work work = find_work(sq, sk, h, section, band);
+    const Work work = find_work(sq, sk, h, section, heads, band);
 
-    // Offsets into tensors may pass 2^31 elements; those within a tile don't.
-    const int q_stride = h * HEAD_DIM, kv_stride = hkv * HEAD_DIM;
-    const long long q_offset = (static_cast<long long>(work.batch) * sq + work.first_row) * q_stride + work.head * HEAD_DIM;
-    const long long kv_offset = static_cast<long long>(work.batch) * sk * kv_stride + work.head / (h / hkv) * HEAD_DIM;
-
-    // Tile 0 is the last one along the keys.
+    // Tile 0 is the last one along the keys. Offsets into tensors may pass 2^31 elements, numbers of rows and offsets in a tile don't.
+    const int q_stride = h * HEAD_DIM, kv_stride = hkv * HEAD_DIM, column = static_cast<unsigned>(work.head) / static_cast<unsigned>(group) * HEAD_DIM;
     const auto first_key = [&](int tile) { return (work.first_tile + work.tiles - 1 - tile) * TILE_N; };
     const auto copy_tile = [&](unsigned to, const Bits* from, int tile) {
         const int key = first_key(tile);
-        copy_rows<TILE_N>(to, from + (kv_offset + static_cast<long long>(key) * kv_stride), kv_stride, sk - key);
+        const long long row = work.batch * sk + key;
+        copy_rows<TILE_N>(to, from + row * kv_stride, column, kv_stride, sk - key);
     };
     const auto stage = [&](int tile) { return stages + tile % DEPTH * 2 * tile_bytes; };
 
+    const float lowest = -3.402823466e38f;
     Rows rows;
 #pragma unroll
     for (int m = 0; m < m_tiles; ++m) {
@@ -418,12 +421,13 @@ attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const 
 #pragma unroll
             for (int i = 0; i < 4; ++i) rows.out[m][n][i] = 0.0f;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) rows.top[m][half] = minus_infinity(), rows.sum[m][half] = 0.0f;
+        for (int half = 0; half < 2; ++half) rows.top[m][half] = lowest, rows.sum[m][half] = 0.0f;
     }
 
     // A group of copies for each tile, the first together with q. With one stage v follows later, in a group of its own.
     if (work.tiles > 0) {
-        copy_rows<BLOCK_M>(q_tile, q + q_offset, q_stride, sq - work.first_row);
+        const long long row = work.batch * sq + work.first_row;
+        copy_rows<BLOCK_M>(q_tile, q + row * q_stride, work.head * HEAD_DIM, q_stride, sq - work.first_row);
 #pragma unroll
         for (int tile = 0; tile < (DEPTH > 1 ? DEPTH - 1 : 1); ++tile) {
             if (tile < work.tiles) {
@@ -461,12 +465,11 @@ attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const 
         }
         const int key = first_key(tile);
         if (key < row + rows_per_warp - 1 + band.low || key + TILE_N > min(row + band.high + 1, sk)) hide(scores, row, key, sk, band);
-        float base[m_tiles][2];
-        raise_top(rows, scores, scale_log2, base);
-        multiply_values(rows, scores, base, stage(tile) + tile_bytes, scale_log2);
+        raise_top(rows, scores, scale_log2);
+        multiply_values(rows, scores, stage(tile) + tile_bytes, scale_log2);
     }
 
-    const Work done = find_work(sq, sk, h, section, band);
+    const Work done = find_work(sq, sk, h, section, heads, band);
     const int done_row = done.first_row + warp_row;
     finish(rows, own_q, out + ((static_cast<long long>(done.batch) * sq + done_row) * h + done.head) * HEAD_DIM,
            lse + (static_cast<long long>(done.batch) * h + done.head) * sq + done_row, q_stride, sq - done_row, scale);
