@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.backend import Program
+from evaluator.baseline import Baseline
 from evaluator.cascade import by_cost, open_findings, score, time_primary
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
@@ -14,10 +15,11 @@ from evaluator.pool import Pool, random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
 from evaluator.session import Session
-from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent, rival_opponent
+from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent, rival_opponent, slower_than
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
+OUTCLASSED_BY = 1.15
 BEST_OF_ALL = "best of all"
 """The opponent that is, scenario by scenario, the baseline against which the candidate does worst."""
 
@@ -31,7 +33,6 @@ def final(session: Session, request: Request) -> Outcome:
     if isinstance(prepared, Fault):
         return findings.refused(prepared)
     open_findings(findings, prepared)
-    findings.note("races not checked: no sanitizer on this backend")
     rng = random_stream(fresh.entropy)
     programs = by_cost(fresh, prepared.programs)
     hidden = _hidden(findings, rng)
@@ -42,6 +43,8 @@ def final(session: Session, request: Request) -> Outcome:
         fault = _check_everything(findings, rng, (*programs, *hidden))
         if fault is not None:
             return findings.refused(fault)
+        for note in _sanitized(fresh, programs, rng):
+            findings.note(note)
         timed = time_primary(findings, rng, programs)
         session.controls = fresh.controls
         if isinstance(timed, Fault):
@@ -69,6 +72,15 @@ def _check_everything(findings: Findings, rng: np.random.Generator, programs: Se
     return None
 
 
+def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> Sequence[str]:
+    """What a sanitizer said of the cheapest program, or why none was asked."""
+    if session.backend.device.kind != "cuda":
+        return ("races not checked: no sanitizer on this backend",)
+    from evaluator.cuda.sanitizer import smallest_notes
+
+    return smallest_notes(session, programs, rng)
+
+
 def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...] | Fault:
     """Programs for scenarios drawn in secret, as far as the candidate's domain holds them."""
     session = findings.session
@@ -93,12 +105,7 @@ def _versus(
     against each rival over the scenarios that both claim.
     """
     session = findings.session
-    peers: list[tuple[Opponent, Sequence[Program]]] = []
-    for baseline in session.baselines[1:]:
-        computed = [program for program in programs if baseline.supports(program.scenario.symbols)]
-        if computed:
-            peers.append((baseline_opponent(session, baseline), computed))
-    scores = [_race_all(findings, rng, computed, peer) for peer, computed in peers]
+    scores = [_race_peer(findings, rng, baseline, programs) for baseline in session.baselines[1:]]
     scores.append(_best_of_all(findings, programs))
     opponents: list[tuple[Opponent, Sequence[Program]]] = []
     for rival in rivals:
@@ -109,11 +116,38 @@ def _versus(
     return tuple(found for found in scores if found is not None)
 
 
+def _race_peer(findings: Findings, rng: np.random.Generator, baseline: Baseline, programs: Sequence[Program]) -> Fitness | None:
+    """The score against another baseline over the scenarios that it computes; None where it was outclassed in some of them.
+
+    Where two executions show that it takes OUTCLASSED_BY times as long as the primary baseline, it can't be the best of all and
+    isn't raced.
+    """
+    session = findings.session
+    primary_us = {timing.scenario: timing.opponent_us for timing in findings.timings if timing.opponent == session.primary.name}
+    computed = [program for program in programs if baseline.supports(program.scenario.symbols)]
+    worth = []
+    slower = []
+    for program in computed:
+        share = slower_than(session, rng, program, baseline, primary_us[program.scenario.name])
+        if share is not None and share > OUTCLASSED_BY:
+            slower.append(share)
+        else:
+            worth.append(program)
+    if slower:
+        findings.outclassed.append(baseline.name)
+        findings.note(
+            f"{baseline.name} takes {min(slower):.2f} to {max(slower):.2f} times as long as {session.primary.name} in "
+            f"{len(slower)} of the {len(computed)} scenarios that it computes, and wasn't raced there"
+        )
+    raced = _race_all(findings, rng, worth, baseline_opponent(session, baseline))
+    return None if slower else raced
+
+
 def _best_of_all(findings: Findings, programs: Sequence[Program]) -> Fitness | None:
-    """The score against the best of all baselines in each scenario, as far as they were raced there; None with one baseline."""
+    """The score against the best of all baselines in each scenario, as far as they were measured there; None with one baseline."""
     names = {baseline.name for baseline in findings.session.baselines}
     raced = [timing for timing in findings.timings if timing.opponent in names]
-    if len({timing.opponent for timing in raced}) < 2:
+    if len({timing.opponent for timing in raced}) < 2 and not findings.outclassed:
         return None
     hardest: dict[str, Timing] = {}
     for timing in raced:

@@ -22,6 +22,7 @@ class Findings:
     timings: list[Timing] = field(default_factory=list)
     facts: dict[str, int | float | str | bool] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    outclassed: list[str] = field(default_factory=list)
     lease: Lease = field(default_factory=Lease)
 
     def note(self, text: str) -> None:

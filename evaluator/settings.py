@@ -84,7 +84,7 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
     """Settings for a GPU at the pace "full" (published numbers) or "quick" (seconds a candidate); ValueError for another.
 
     Buffers and answers live in the GPU's memory, and events on the device time kernels to a fraction of a per cent: windows and
-    races are short. A final of long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 4k tokens in the
+    races are short. A final of long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 1k tokens in the
     sets of attention) bounds that.
     """
     if pace not in ("full", "quick"):
@@ -106,7 +106,7 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
         side_bytes=8 << 30,
         race_cap_s=6.0,
         pool_bytes=24 << 30,
-        full_check_flop=1.2e12,
+        full_check_flop=3e11,
     )
     return dataclasses.replace(full, **quick) if pace == "quick" else full
 

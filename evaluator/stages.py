@@ -109,3 +109,21 @@ def race_opponent(
     if isinstance(raced, Fault):
         return replace(raced, scenario=program.scenario.name, stage=Stage.TIME)
     return raced
+
+
+def slower_than(
+    session: Session, rng: np.random.Generator, program: Program, baseline: Baseline, known_us: float
+) -> float | None:
+    """How many times as long as ``known_us`` an execution of the baseline takes, by the shorter of two; None where it fails."""
+    side = start_baseline(session, baseline, program, 1)
+    if isinstance(side, Fault):
+        return None
+    with closing(side):
+        times_us = []
+        for poison in range(2):
+            side.fill(0, session.draw(program.scenario, session.everyday, rng).inputs, poison)
+            ran = side.run([0], session.deadline_s(program.scenario))
+            if isinstance(ran, Fault):
+                return None
+            times_us.append(ran.elapsed_us)
+    return min(times_us) / known_us

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluator.cuda import sass
 from evaluator.cuda.toolkit import find_toolkit
 from evaluator.outcome import Device
 from evaluator.sandbox import limits_missing
@@ -96,7 +97,7 @@ def describe_device(gpu: Gpu, abilities: Mapping[str, bool], watched: bool) -> D
         peak_tflops=gpu.peak_tflops,
         peak_gbs=gpu.peak_gbs,
         versions={"driver": driver_version(), "CUDA driver API": gpu.driver_api, **_packages()},
-        limits=(*limits_missing(), *_missing(abilities, watched)),
+        limits=(*limits_missing(), *sass.limits_missing(), *_missing(abilities, watched)),
     )
 
 

@@ -68,7 +68,7 @@ def test_secrets_are_drawn_anew(tmp_path: Path) -> None:
 
 
 def test_every_available_baseline_and_each_rival_is_raced(tmp_path: Path) -> None:
-    times = {ONE.id: 50.0, "peer": 100.0, "other": 200.0, RIVAL.id: 75.0}
+    times = {ONE.id: 50.0, "peer": 100.0, "other": 110.0, RIVAL.id: 75.0}
     backend = FakeBackend(
         behaviours={name: Behaviour(time_us=lambda s, e, us=us: us) for name, us in times.items()}  # type: ignore[misc]
     )
@@ -76,8 +76,17 @@ def test_every_available_baseline_and_each_rival_is_raced(tmp_path: Path) -> Non
     assert found.fitness is not None
     assert (found.fitness.opponent, found.fitness.geomean) == ("peer", pytest.approx(2.0))
     ratios = {item.opponent: item.geomean for item in found.versus}
-    assert ratios == {"other": pytest.approx(4.0), BEST_OF_ALL: pytest.approx(2.0), f"candidate:{RIVAL.id}": pytest.approx(1.5)}
+    assert ratios == {"other": pytest.approx(2.2), BEST_OF_ALL: pytest.approx(2.0), f"candidate:{RIVAL.id}": pytest.approx(1.5)}
     assert len(found.timings) == 9
+
+
+def test_an_outclassed_baseline_is_not_raced(tmp_path: Path) -> None:
+    backend = FakeBackend(behaviours={"other": Behaviour(time_us=lambda s, e: 200.0 if s.name == "n8" else 90.0)})
+    found = final(tmp_path, backend)
+    assert [item.opponent for item in found.versus] == [BEST_OF_ALL]
+    assert found.versus[0].geomean == pytest.approx(0.9 ** (2 / 3))
+    assert [t.scenario for t in found.timings if t.opponent == "other"] == [s for s in found.supported if s != "n8"]
+    assert any("other takes 2.00 to 2.00 times as long as peer in 1 of the 3 scenarios" in note for note in found.notes)
 
 
 def test_a_rival_is_met_where_both_claim(tmp_path: Path) -> None:
@@ -121,7 +130,7 @@ def test_a_task_without_hidden_scenarios_is_noted(tmp_path: Path) -> None:
 
 
 def test_the_best_of_all_is_chosen_scenario_by_scenario(tmp_path: Path) -> None:
-    other = Behaviour(time_us=lambda s, e: 50.0 if s.name == "n8" else 400.0)
+    other = Behaviour(time_us=lambda s, e: 50.0 if s.name == "n8" else 105.0)
     found = final(tmp_path, FakeBackend(behaviours={"other": other}))
     scores = {item.opponent: item for item in found.versus}
     assert scores[BEST_OF_ALL].worst_scenario == "n8"
