@@ -144,7 +144,7 @@ def _race_peer(findings: Findings, rng: np.random.Generator, baseline: Baseline,
 
 
 def _best_of_all(findings: Findings, programs: Sequence[Program]) -> Fitness | None:
-    """The score against the best of all baselines in each scenario, as far as they were measured there; None with one baseline."""
+    """The score against the best of all baselines in each scenario, as far as measured there; None with one baseline."""
     names = {baseline.name for baseline in findings.session.baselines}
     raced = [timing for timing in findings.timings if timing.opponent in names]
     if len({timing.opponent for timing in raced}) < 2 and not findings.outclassed:

@@ -30,7 +30,7 @@ def test_built_in_task_loads_by_name() -> None:
     assert task.name == "attention_forward"
     assert task.folder == BUILT_IN / "attention_forward"
     assert "attention_forward" in built_in_tasks()
-    assert set(task.sets()) == {"cpu_quick", "cpu_small", "quick3", "fa3_36", "hopper_26", "hopper_182"}
+    assert set(task.sets()) == {"cpu_quick", "cpu_small", "quick3", "fa3_36", "hopper_6", "hopper_26", "hopper_182"}
 
 
 def test_card_carries_the_contract() -> None:
