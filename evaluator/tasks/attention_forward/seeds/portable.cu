@@ -66,7 +66,7 @@ static_assert(HEAD_DIM % 32 == 0, "the swizzle permutes at least 64 bytes");
 // ISA", "Matrix Fragments for mma.m16n8k16" and "ldmatrix"):
 using Bits = unsigned short;   // a bf16 or fp16 number
 using Accumulator = float[4];  // 16 x 8: columns 2t, 2t + 1 of row g, then of row g + 8
-using Operand = unsigned[4];   // 16 x 16, two numbers a register: columns 2t, 2t + 1 of rows g, g + 8, then columns 2t + 8, 2t + 9
+using Operand = unsigned[4];   // 16 x 16, two numbers a register: columns 2t, 2t + 1 of rows g, g + 8; the same 8 columns further
 
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }
 
