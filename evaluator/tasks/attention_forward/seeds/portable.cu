@@ -45,6 +45,7 @@ args = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "causal", 
 enum Size : int {
     warps = WARPS < BLOCK_M / 16 ? WARPS : BLOCK_M / 16,
     threads = 32 * warps,
+    blocks = threads > 128 && HEAD_DIM > 128 ? 1 : 2,  // on a multiprocessor, for which registers must do
     rows_per_warp = BLOCK_M / warps,
     m_tiles = rows_per_warp / 16,  // tiles of 16 rows that a warp owns
     n_tiles = TILE_N / 8,          // accumulator tiles of 8 keys
@@ -407,7 +408,7 @@ __device__ __forceinline__ void finish(Rows& rows, unsigned memory, Bits* out, f
     }
 }
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, blocks)
 attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const Bits* __restrict__ v, Bits* __restrict__ out,
                   float* __restrict__ lse, float scale, int sq, int sk, int h, int hkv, int causal, int window, int section,
                   int heads, int group) {
