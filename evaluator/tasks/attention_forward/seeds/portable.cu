@@ -45,7 +45,8 @@ args = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "causal", 
 enum Size : int {
     warps = WARPS < BLOCK_M / 16 ? WARPS : BLOCK_M / 16,
     threads = 32 * warps,
-    blocks = threads > 128 && HEAD_DIM > 128 ? 1 : 2,  // on a multiprocessor, for which registers must do
+    // Blocks for which a multiprocessor's registers must do.
+    blocks = threads > 128 ? (HEAD_DIM > 128 ? 1 : 2) : (HEAD_DIM <= 64 && !HOLD_Q ? 3 : 2),
     rows_per_warp = BLOCK_M / warps,
     m_tiles = rows_per_warp / 16,  // tiles of 16 rows that a warp owns
     n_tiles = TILE_N / 8,          // accumulator tiles of 8 keys
