@@ -4,8 +4,8 @@ domain = "d in [64, 96, 128, 256] and dtype in ['bf16', 'fp16']"
 [knobs]
 BLOCK_M = { value = 128, when = [["d > 128", 64]], choices = [64, 128] }  # query rows of a block
 BLOCK_N = { value = 64, choices = [32, 64, 96, 128] }                     # keys of a tile; TILE_N is what fits
-WARPS   = { value = 4, choices = [4, 8] }                                 # at most one for 16 rows
-STAGES  = { value = 2, choices = [1, 2, 3] }                              # tiles of K and V in flight; DEPTH is what fits
+WARPS   = { value = 4, choices = [4, 8] }                                 # warps of a block, at most one for each 16 rows
+STAGES  = { value = 2, choices = [1, 2, 3] }                              # tiles of k and v in flight; DEPTH is what fits
 HOLD_Q  = { value = 0, when = [["d == 64", 1]], choices = [0, 1] }        # 1: q stays in registers
 
 [constants]
@@ -13,11 +13,11 @@ HEAD_DIM = "d"
 IS_BF16 = "dtype == 'bf16'"
 # Keys of a tile, cut down to what one stage has room for beside q.
 TILE_N = "min(BLOCK_N, (shared_limit - BLOCK_M * d * 2) // (d * 64) * 16)"
-# Stages, as many as let two blocks share a multiprocessor; one where two blocks never fit.
+# As many stages as let two blocks share a multiprocessor, of whose memory each block costs 1 KiB more; at least one.
 DEPTH = "max(1, min(STAGES, (shared_limit // 2 - 512 - BLOCK_M * d * 2) // (BLOCK_N * d * 4)))"
 
 [scalars]
-# Query heads whose keys and values take 32 MiB together, so that they stay in the L2 cache while their blocks run.
+# As many query heads as have 32 MiB of keys and values, which so stay in the L2 cache while the blocks of these heads run.
 section = "max(1, min(b * h, 33554432 * h // (4 * sk * d * hkv)))"
 heads = "b * h"
 group = "h // hkv"
@@ -26,22 +26,27 @@ group = "h // hkv"
 kernel = "attention_forward"
 grid = ["ceil_div(sq, BLOCK_M) * h * b"]
 block = ["32 * min(WARPS, BLOCK_M // 16)"]
-shared = "min(shared_limit, BLOCK_M * d * 2 + BLOCK_N * d * 4 * max(1, min(STAGES, (shared_limit // 2 - 512 - BLOCK_M * d * 2) // (BLOCK_N * d * 4))))"
+shared = """min(shared_limit, BLOCK_M * d * 2 + BLOCK_N * d * 4 * \
+    max(1, min(STAGES, (shared_limit // 2 - 512 - BLOCK_M * d * 2) // (BLOCK_N * d * 4))))"""  # q, and DEPTH tiles of k and v
 args = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "causal", "window", "section", "heads", "group"]
 */
 
 // Attention forward for sm_80 and newer, after FlashAttention-2 (Dao, 2023).
 //
-// A block takes BLOCK_M query rows of one head and walks over tiles of TILE_N keys, from the last that any of its rows sees to the
-// first. Each warp owns 16 or 32 rows and does everything for them: scores by mma.m16n8k16, a running softmax in registers, and
-// weights times v, with the weights going from accumulators straight into operands. The warps share only the tiles of k and v,
-// which cp.async brings to shared memory ahead of their use. Two blocks on a multiprocessor overlap one's softmax with the
-// other's products.
+// A block takes BLOCK_M query rows of one head and walks over tiles of TILE_N keys, from the last that any of its rows sees to
+// the first. Each warp owns 16 or 32 rows and does everything for them: scores by mma.m16n8k16, a running softmax in registers,
+// and weights times v, with the weights going from accumulators straight into operands. The warps share only the tiles of k and
+// v, which cp.async brings to shared memory ahead of their use. With 32 rows a warp each load of k and v feeds two products,
+// without which shared memory would be slower than the tensor cores. That takes nearly all 255 registers, so what follows from
+// the block's number is worked out again or kept in uniform registers. Two blocks on a multiprocessor overlap softmax and
+// products.
 
 // Sizes, as an enumeration because NVRTC would make a device variable of every constexpr at this level.
 enum Size : int {
     warps = WARPS < BLOCK_M / 16 ? WARPS : BLOCK_M / 16,
     threads = 32 * warps,
+    // Blocks for which a multiprocessor's registers must do.
+    blocks = threads > 128 ? (HEAD_DIM > 128 ? 1 : 2) : (HEAD_DIM <= 64 && !HOLD_Q ? 3 : 2),
     rows_per_warp = BLOCK_M / warps,
     m_tiles = rows_per_warp / 16,  // tiles of 16 rows that a warp owns
     n_tiles = TILE_N / 8,          // accumulator tiles of 8 keys
@@ -59,9 +64,11 @@ static_assert(BLOCK_M % (16 * warps) == 0, "every warp owns a multiple of 16 row
 static_assert(TILE_N >= 16 && TILE_N % 16 == 0, "weights times v takes 16 keys at a time");
 static_assert(HEAD_DIM % 32 == 0, "the swizzle permutes at least 64 bytes");
 
-using Bits = unsigned short;           // a bf16 or fp16 number
-using Accumulator = float[4];          // 16 x 8: a thread holds columns 2t, 2t + 1 of rows g and g + 8; g = lane / 4, t = lane % 4
-using Operand = unsigned[4];           // 16 x 16, two numbers a register: row g, row g + 8, then both again 8 columns further on
+// How mma and ldmatrix spread matrices over the lanes of a warp, with g = lane / 4 and t = lane % 4 ("Parallel Thread Execution
+// ISA", "Matrix Fragments for mma.m16n8k16" and "ldmatrix"):
+using Bits = unsigned short;   // a bf16 or fp16 number
+using Accumulator = float[4];  // 16 x 8: columns 2t, 2t + 1 of row g, then of row g + 8
+using Operand = unsigned[4];   // 16 x 16, two numbers a register: columns 2t, 2t + 1 of rows g, g + 8; the same 8 columns further
 
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }
 
@@ -77,8 +84,8 @@ __device__ __forceinline__ void copy_async(unsigned to, const void* from, int by
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// Number of the thread and of the block. Being volatile they are read wherever they are needed: what follows from them is then worked
-// out again, while a register kept for it throughout the loop would be one too many.
+// Number of the thread and of the block. Being volatile they are read wherever they are needed: what follows from them is then
+// worked out again, while a register kept for it throughout the loop would be one too many.
 __device__ __forceinline__ unsigned thread_number() {
     unsigned number;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
@@ -116,13 +123,15 @@ __device__ __forceinline__ void load_transposed(Operand& to, unsigned from) {
                  : "memory");
 }
 
-// sum (16 x 8) += left (16 x 16) * right (16 x 8). A lane holds column g of `right`: rows 2t, 2t + 1, then the same 8 further down.
+// sum (16 x 8) += left (16 x 16) * right (16 x 8). A lane holds column g of `right`: rows 2t, 2t + 1, then the same 8 further
+// down.
 __device__ __forceinline__ void multiply_add(Accumulator& sum, const Operand& left, unsigned right_top, unsigned right_bottom) {
 #if IS_BF16
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
 #else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
 #endif
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                  : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_top), "r"(right_bottom));
 }
@@ -169,14 +178,16 @@ __device__ __forceinline__ int swizzled(int row, int chunk) {
     return row * row_bytes + ((chunk ^ phase) << 4);
 }
 
-// The swizzled offset of the chunk `step` times 16 elements to the right of one in the first two: an exclusive or within the span,
-// and beyond it an addition, which goes into the load's immediate. Sixteen rows down, or eight with span 8, the phase is the same.
+// The swizzled offset of the chunk `step` times 16 elements to the right of one in the first two: an exclusive or within the
+// span, and beyond it an addition, which goes into the load's immediate. Sixteen rows down, or eight with span 8, the phase is
+// the same.
 __device__ __forceinline__ unsigned right(unsigned offset, int step) {
     return (offset ^ (step % (span / 2) << 5)) + step / (span / 2) * (span * 16);
 }
 
-// Starts to copy Rows rows of d elements, `stride` apart, to the tile at `to`; rows from `valid` on become zeros and aren't read. In
-// each pass the threads take a power of two rows, so that the swizzle's phase seldom changes; with d = 96 some have nothing to do.
+// Starts to copy d elements from `column` on of Rows rows, `stride` apart, to the tile at `to`; rows from `valid` on become zeros
+// and aren't read, lest NaN reach the products. In each pass the threads take a power of two rows, so that the swizzle's phase
+// seldom changes; with d = 96 some have nothing to do.
 template <int Rows>
 __device__ __forceinline__ void copy_rows(unsigned to, const Bits* from, int column, int stride, int valid) {
     static_assert(Rows % rows_per_pass == 0, "passes take whole tiles");
@@ -209,7 +220,8 @@ struct Work {
     int batch, head, first_row, first_tile, tiles;
 };
 
-// Blocks are numbered so that a section of heads comes after the other, and within a section the rows with most keys come first.
+// Blocks are numbered section by section of heads, and within a section the rows that see most keys come first, so that a long
+// block doesn't run on when all others have ended.
 __device__ __forceinline__ Work find_work(int sq, int sk, int h, int section, int heads, Band band) {
     const unsigned row_blocks = (sq + BLOCK_M - 1) / BLOCK_M, block = ptx::block_number();
     const unsigned start = block / (row_blocks * section) * section, width = min(static_cast<unsigned>(section), heads - start);
@@ -218,7 +230,8 @@ __device__ __forceinline__ Work find_work(int sq, int sk, int h, int section, in
     const int begin = max(0, first_row + band.low), end = min(sk, last_row + band.high + 1);
     const int first_tile = begin / TILE_N;
     const int tiles = end > begin ? (end + TILE_N - 1) / TILE_N - first_tile : 0;
-    return {uniform(entry / static_cast<unsigned>(h)), uniform(entry % static_cast<unsigned>(h)), uniform(first_row), uniform(first_tile), uniform(tiles)};
+    const unsigned batch = entry / static_cast<unsigned>(h), head = entry % static_cast<unsigned>(h);
+    return {uniform(batch), uniform(head), uniform(first_row), uniform(first_tile), uniform(tiles)};
 }
 
 // The running state of a warp's rows. Thread t of a quad holds columns 2t, 2t + 1 of every 8 and its own part of `sum`.
@@ -228,14 +241,16 @@ struct Rows {
     float sum[m_tiles][2];
 };
 
-// Where a lane finds its row of a 16 x 16 block of q, of which the matrices are: rows 0 to 7, rows 8 to 15, the same on the right.
-// Read transposed, and so with the two middle ones exchanged in meaning, it serves for v as well.
+// The row that a lane addresses for ldmatrix in a 16 x 16 block of q: matrices 0 and 1 are rows 0 to 7 and 8 to 15 of columns 0
+// to 7, matrices 2 and 3 those of columns 8 to 15, which is the order of an Operand. In a block of v, read transposed, it gives
+// keys 0 to 7 and 8 to 15 (top and bottom of the right factor) of channels 0 to 7, then of channels 8 to 15.
 __device__ __forceinline__ unsigned block_row() {
     const int lane = threadIdx.x % 32;
     return swizzled(lane % 16, lane / 16);
 }
 
-// The same for a block of k: keys 0 to 7, the same on the right, keys 8 to 15, the same on the right.
+// The same in a block of k, whose rows are columns of the right factor: channels 0 to 7 and 8 to 15 (top and bottom) of keys 0 to
+// 7, then of keys 8 to 15.
 __device__ __forceinline__ unsigned key_row() {
     const int lane = threadIdx.x % 32;
     return swizzled(lane % 8 + lane / 16 * 8, lane / 8 % 2);
@@ -376,7 +391,8 @@ __device__ __forceinline__ void finish(Rows& rows, unsigned memory, Bits* out, f
             sum += __shfl_xor_sync(0xffffffffu, sum, 1);
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
             const float inverse = sum > 0.0f ? __fdividef(1.0f, sum) : 0.0f;
-            if (lane % 4 == 0 && row < valid) lse[row] = sum > 0.0f ? fmaf(rows.top[m][half], scale, __logf(sum)) : minus_infinity();
+            const float total = sum > 0.0f ? fmaf(rows.top[m][half], scale, __logf(sum)) : minus_infinity();
+            if (lane % 4 == 0 && row < valid) lse[row] = total;
 #pragma unroll
             for (int n = 0; n < d_tiles; ++n) {
                 const unsigned both = ptx::pack(rows.out[m][n][2 * half] * inverse, rows.out[m][n][2 * half + 1] * inverse);
@@ -393,17 +409,20 @@ __device__ __forceinline__ void finish(Rows& rows, unsigned memory, Bits* out, f
     }
 }
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, blocks)
 attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const Bits* __restrict__ v, Bits* __restrict__ out,
-                  float* __restrict__ lse, float scale, int sq, int sk, int h, int hkv, int causal, int window, int section, int heads, int group) {
+                  float* __restrict__ lse, float scale, int sq, int sk, int h, int hkv, int causal, int window, int section,
+                  int heads, int group) {
     extern __shared__ __align__(128) unsigned char memory[];
     const unsigned q_tile = ptx::shared_address(memory), stages = q_tile + q_bytes;
     const int warp_row = uniform(threadIdx.x / 32) * rows_per_warp;
     const Band band = find_band(sq, sk, causal != 0, window);
     const Work work = find_work(sq, sk, h, section, heads, band);
 
-    // Tile 0 is the last one along the keys. Offsets into tensors may pass 2^31 elements, numbers of rows and offsets in a tile don't.
-    const int q_stride = h * HEAD_DIM, kv_stride = hkv * HEAD_DIM, column = static_cast<unsigned>(work.head) / static_cast<unsigned>(group) * HEAD_DIM;
+    // Tile 0 is the last one along the keys. Offsets into tensors may pass 2^31 elements; numbers of rows, and offsets in a tile,
+    // don't.
+    const int q_stride = h * HEAD_DIM, kv_stride = hkv * HEAD_DIM;
+    const int column = static_cast<unsigned>(work.head) / static_cast<unsigned>(group) * HEAD_DIM;  // of the head of k and v
     const auto first_key = [&](int tile) { return (work.first_tile + work.tiles - 1 - tile) * TILE_N; };
     const auto copy_tile = [&](unsigned to, const Bits* from, int tile) {
         const int key = first_key(tile);
@@ -412,7 +431,7 @@ attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const 
     };
     const auto stage = [&](int tile) { return stages + tile % DEPTH * 2 * tile_bytes; };
 
-    const float lowest = -3.402823466e38f;
+    const float lowest = -3.402823466e38f;  // of the finite numbers
     Rows rows;
 #pragma unroll
     for (int m = 0; m < m_tiles; ++m) {
@@ -455,6 +474,9 @@ attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const 
         ptx::commit_copies();
 
         if (HOLD_Q && tile == 0) load_queries(held, own_q);
+        const int key = first_key(tile), last_key = min(row + band.high, sk - 1);  // of the warp's first row
+        // A tile that no row of the warp sees; with one stage every warp is wanted at the next barrier.
+        if (DEPTH > 1 && (key > last_key + rows_per_warp - 1 || key + TILE_N <= row + band.low)) continue;
         float scores[m_tiles][n_tiles][4];
         multiply_keys(scores, own_q, stage(tile), held);
         if (DEPTH == 1) {
@@ -463,12 +485,12 @@ attention_forward(const Bits* __restrict__ q, const Bits* __restrict__ k, const 
             if (tile + 1 < work.tiles) copy_tile(stage(tile), k, tile + 1);
             ptx::commit_copies();
         }
-        const int key = first_key(tile);
-        if (key < row + rows_per_warp - 1 + band.low || key + TILE_N > min(row + band.high + 1, sk)) hide(scores, row, key, sk, band);
+        if (key < row + rows_per_warp - 1 + band.low || key + TILE_N - 1 > last_key) hide(scores, row, key, sk, band);
         raise_top(rows, scores, scale_log2);
         multiply_values(rows, scores, stage(tile) + tile_bytes, scale_log2);
     }
 
+    // The block's numbers are worked out again, which is cheaper than registers for them throughout the loop.
     const Work done = find_work(sq, sk, h, section, heads, band);
     const int done_row = done.first_row + warp_row;
     finish(rows, own_q, out + ((static_cast<long long>(done.batch) * sq + done_row) * h + done.head) * HEAD_DIM,
