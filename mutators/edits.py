@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from rapidfuzz import fuzz, process
 
@@ -63,12 +64,10 @@ def _refusal(parent_source: str, child_source: str) -> Rejected | None:
         return Rejected(reason=Rejection.NO_CHANGE, message="the edit leaves the parent as it is. Change at least one line.")
     if len(child_source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
         return _too_large("the edited source", MAX_SOURCE_BYTES)
-    kept = _outside(parent)
-    if kept and kept != _outside(child):
-        message = (
-            "the edit changes text outside the lines `// askevolve: begin` and `// askevolve: end`. Keep that text as it is."
-        )
-        return Rejected(reason=Rejection.OUTSIDE_EDITABLE, message=message)
+    kept, found = _outside(parent), _outside(child)
+    if kept and kept != found:
+        message = "the edit changes text outside the lines `// askevolve: begin` and `// askevolve: end`"
+        return Rejected(reason=Rejection.OUTSIDE_EDITABLE, message=f"{message}. Keep that text as it is: {_lost(kept, found)}")
     known = set(parent.split("\n"))
     left_out = next((line for line in child.split("\n") if line not in known and _LEFT_OUT.fullmatch(line)), None)
     if left_out is not None:
@@ -199,6 +198,15 @@ def _outside(source: str) -> tuple[str, ...]:
         if marker and marker[1] == "begin":
             editable = True
     return tuple("\n".join(piece).rstrip("\n") for piece in pieces) if marked else ()
+
+
+def _lost(kept: Sequence[str], found: Sequence[str]) -> str:
+    """The first line that was to be kept and differs."""
+    old, new = "\n".join(kept).split("\n"), "\n".join(found).split("\n")
+    for before, after in zip_longest(old, new, fillvalue=""):
+        if before != after:
+            return f"{before[:160]!r} has become {after[:160]!r}."
+    return "a marker was moved."
 
 
 def _too_large(what: str, limit: int) -> Rejected:

@@ -1,5 +1,8 @@
 """Answers of every shape: each gives the right edit or the right named rejection (E01 to E08); tests/mutators/answers."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from mutators.edits import Applied, apply
@@ -7,6 +10,7 @@ from mutators.headers import header_of
 from mutators.question import Rejected, Rejection
 from tests.mutators.corpus import Case, cases
 
+PAGE = Path(__file__).parents[2] / "docs" / "answers.md"
 CASES = cases()
 EDITS = [case for case in CASES if case.rejected is None]
 REJECTIONS = [case for case in CASES if case.rejected is not None]
@@ -30,6 +34,11 @@ def test_content_is_exact(case: Case) -> None:
     assert result.reason is case.rejected, result.message
     assert case.says in result.message
     assert 20 < len(result.message) < 1500
+
+
+def test_the_page_documents_every_rejection_once() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| \w.* \|$", PAGE.read_text(encoding="utf-8").partition("## Rejections")[2], re.MULTILINE)
+    assert sorted(rows) == sorted(reason.value for reason in Rejection)
 
 
 def test_the_corpus_is_whole() -> None:
