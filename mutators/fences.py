@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 DIFF_TAGS = frozenset({"diff", "patch", "udiff"})
-DRAWING_LINES = 200
+DRAWING_LINES = 60
 """A fence drawn inside a comment of code is looked for over so many lines."""
 
 FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})([^`]*)")
@@ -54,7 +54,7 @@ def _drawing_end(lines: Sequence[str], start: int, mark: str) -> int:
     for index in range(start, min(start + DRAWING_LINES, len(lines))):
         if "*/" in lines[index]:
             return index if marks % 2 == 0 else -1
-        fence = FENCE.fullmatch(lines[index])
+        fence = FENCE.fullmatch(lines[index]) if "```" in lines[index] or "~~~" in lines[index] else None
         if fence and not closes(fence, mark):
             return -1
         marks += fence is not None

@@ -1,9 +1,8 @@
 """The statement that opens an answer: a small TOML table between two lines ``+++`` (docs/answers.md)."""
 
-import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -91,18 +90,27 @@ def _unclosed(lines: list[str], start: int) -> Rejected:
 
 def _fenced_header(lines: list[str]) -> Split | Rejected:
     """A header that came in a fence marked toml instead of between the rules."""
-    for start, line in enumerate(lines):
-        opened = _TOML_FENCE.fullmatch(line)
-        if opened is None:
-            continue
-        end = next((at for at in range(start + 1, len(lines)) if lines[at].strip() == opened[1]), None)
-        if end is not None and _KEY.search("\n".join(lines[start + 1 : end])):
-            return _read("\n".join(lines[start + 1 : end]), "\n".join([*lines[:start], *lines[end + 1 :]]))
+    for start, end in _toml_fences(lines):
+        inside = "\n".join(lines[start + 1 : end])
+        if _KEY.search(inside):
+            return _read(inside, "\n".join([*lines[:start], *lines[end + 1 :]]))
     if not _TRACE_OF_EDIT.search("\n".join(lines)):
         message = f"the answer holds neither a header nor an edit. Open it with\n{HEADER_FORM}\nand put the edit below."
         return Rejected(reason=Rejection.NO_CODE, message=message)
     message = f"the answer has no header. Open it with\n{HEADER_FORM}\nand put the edit below."
     return Rejected(reason=Rejection.HEADER_MISSING, message=message)
+
+
+def _toml_fences(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """First and last line of every closed fence marked toml."""
+    start, mark = -1, ""
+    for index, line in enumerate(lines):
+        if start < 0:
+            if opened := _TOML_FENCE.fullmatch(line):
+                start, mark = index, opened[1]
+        elif line.strip() == mark:
+            yield start, index
+            start = -1
 
 
 def _read(text: str, body: str) -> Split | Rejected:
@@ -133,7 +141,10 @@ def _table(text: str) -> dict[str, Any] | Rejected:
     """The header's TOML; typographic quotes count as plain ones where nothing else makes it TOML."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # numbers of thousands of digits and deep nesting raise other errors than TOML's
         plain = text.translate(_QUOTES)
         if plain != text and not isinstance(table := _table(plain), Rejected):
             return table
@@ -147,7 +158,9 @@ def _prediction(value: object) -> Mapping[str, float] | Rejected:
     for region, expected in value.items():
         ratio = _ratio(expected)
         if ratio is None:
-            return _invalid(f"prediction {region} = {expected!r} is no ratio to the parent; write a number such as 1.05")
+            return _invalid(
+                f"prediction {region[:80]} = {repr(expected)[:80]} is no ratio to the parent; write a number such as 1.05"
+            )
         ratios[region] = ratio
     return ratios
 
@@ -161,7 +174,7 @@ def _ratio(value: object) -> float | None:
         value = 1 + float(found[1]) / 100 if found[2] == "%" else float(found[1])
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and 1 / MAX_CHANGE <= value <= MAX_CHANGE else None
+    return float(value) if 1 / MAX_CHANGE <= value <= MAX_CHANGE else None
 
 
 def _invalid(what: str) -> Rejected:
