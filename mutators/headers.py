@@ -1,21 +1,26 @@
 """The statement that opens an answer: a small TOML table between two lines ``+++`` (docs/answers.md)."""
 
-import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
+from mutators.answer_form import EXAMPLE_HYPOTHESIS, HEADER_FORM, without_examples
+from mutators.fences import FENCE, closes
 from mutators.question import Claim, Header, Rejected, Rejection
+from mutators.wrappings import unwrapped
 
 MAX_HYPOTHESIS_CHARS = 2000
 MAX_CHANGE = 1000.0
 """A predicted ratio beyond this (or below its inverse) is a slip of the pen, not a prediction."""
 
-_RULE = re.compile(r"[ \t]*\+{3,}[ \t]*")
-_TOML_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*(?:toml)?[ \t]*", re.IGNORECASE)
-_THOUGHT_OPEN = re.compile(r"^[ \t]*<(think|thinking|thought|reasoning)>", re.IGNORECASE | re.MULTILINE)
-_FORM = '+++\nhypothesis = "one sentence"\nclaim = "none"\n[prediction]\nall = 1.05\n+++'
+_RULE = re.compile(r"\s*\+{3,}\s*")
+_KEY = re.compile(r"^\s*(?:hypothesis|claim|prediction)\s*=", re.MULTILINE)
+_TOML_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*toml[ \t]*", re.IGNORECASE)
+_TRACE_OF_EDIT = re.compile(r"^\s*(?:<{5,10}|@@ |`{3}|~{3}|/\* plan|--- \S)", re.MULTILINE)
+_QUOTES = str.maketrans("\u201c\u201d\u201e\u201f\u00ab\u00bb", '""""""')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,76 +39,84 @@ def header_of(text: str) -> Header | Rejected:
 
 
 def split_answer(text: str) -> Split | Rejected:
-    """Header and body of a raw answer, or HEADER_MISSING, HEADER_INVALID, TRUNCATED.
+    """Header and body of a raw answer, or HEADER_MISSING, HEADER_INVALID, TRUNCATED, AMBIGUOUS, NO_CODE.
 
-    Byte order mark, CRLF and closed reasoning blocks are form and are dropped; a reasoning block that is never closed means
-    that the answer itself never came.
+    What only stands around an answer (``mutators.wrappings``) and quotations of the prompt's example are dropped.
     """
-    plain = drop_thoughts(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    plain = unwrapped(text)
     if isinstance(plain, Rejected):
         return plain
-    lines = plain.split("\n")
-    rules = [index for index, line in enumerate(lines) if _RULE.fullmatch(line)]
-    if len(rules) >= 2:
-        start, end = rules[0], rules[1]
-        return _read("\n".join(lines[start + 1 : end]), "\n".join([*_before(lines[:start]), *_after(lines, start, end)]))
-    if rules:
+    lines = without_examples(plain).split("\n")
+    rules = [index for index, line in enumerate(lines) if "+++" in line and _RULE.fullmatch(line)]
+    if not rules:
+        return _fenced_header(lines)
+    if len(rules) == 1:
         return _unclosed(lines, rules[0])
-    return _fenced_header(lines)
+    headers = [pair for pair in pairwise(rules) if _KEY.search("\n".join(lines[pair[0] + 1 : pair[1]]))]
+    start, end = headers[0] if headers else (rules[0], rules[1])
+    inside = lines[start + 1 : end]
+    if any(lines[first + 1 : last] != inside for first, last in headers[1:]):
+        where = ", ".join(str(first + 1) for first, _ in headers)
+        message = f"the answer holds {len(headers)} headers (lines {where}). Send one answer, with one header."
+        return Rejected(reason=Rejection.AMBIGUOUS, message=message)
+    return _read("\n".join(inside), "\n".join(_around(lines[:start], lines[end + 1 :])))
 
 
-def drop_thoughts(text: str) -> str | Rejected:
-    """The text without ``<think>`` blocks that open a line; TRUNCATED where one is never closed."""
-    while opened := _THOUGHT_OPEN.search(text):
-        close = re.compile(rf"</{opened[1]}>", re.IGNORECASE).search(text, opened.end())
-        if close is None:
-            message = f"the answer ends inside <{opened[1]}>: nothing after the reasoning arrived. Send the header and the edit."
-            return Rejected(reason=Rejection.TRUNCATED, message=message)
-        text = text[: opened.start()] + text[close.end() :]
-    stray = re.split(r"^[ \t]*</(?:think|thinking|thought|reasoning)>", text, flags=re.IGNORECASE | re.MULTILINE)
-    return stray[-1]
-
-
-def _before(lines: list[str]) -> list[str]:
-    """What stood above the header, without the fence that some answers open around it."""
-    return lines[:-1] if lines and _TOML_FENCE.fullmatch(lines[-1]) else lines
-
-
-def _after(lines: list[str], start: int, end: int) -> list[str]:
-    rest = lines[end + 1 :]
-    fence = _TOML_FENCE.fullmatch(lines[start - 1]) if start else None
-    return rest[1:] if fence and rest and rest[0].strip() == fence[1] else rest
+def _around(before: list[str], after: list[str]) -> list[str]:
+    """What stands above and below the header, without the fence that some answers open above it."""
+    opened: tuple[int, str] | None = None
+    for index, line in enumerate(before):
+        fence = FENCE.fullmatch(line) if "```" in line or "~~~" in line else None
+        if fence and opened is None:
+            opened = (index, fence[2])
+        elif fence and opened and closes(fence, opened[1]):
+            opened = None
+    if opened is None:
+        return [*before, *after]
+    at, mark = opened
+    ends = [index for index, line in enumerate(after) if (fence := FENCE.fullmatch(line)) and closes(fence, mark)]
+    first = next((index for index, line in enumerate(after) if line.strip()), None)
+    end = None if not ends else ends[0] if ends[0] == first else ends[-1]
+    rest = after if end is None else [*after[:end], *after[end + 1 :]]
+    return [*before[:at], *before[at + 1 :], *rest]
 
 
 def _unclosed(lines: list[str], start: int) -> Rejected:
-    rest = "\n".join(lines[start + 1 :])
-    if "<<<<<" in rest or "```" in rest or "/* plan" in rest or "\n@@" in rest:
-        message = "the header opens with +++ on line {} and is never closed. Put a second line +++ between it and the edit."
-        return Rejected(reason=Rejection.HEADER_INVALID, message=message.format(start + 1))
+    if _TRACE_OF_EDIT.search("\n".join(lines[start + 1 :])):
+        message = f"the header opens with +++ on line {start + 1} and is never closed. Put a second line +++ below its last key"
+        return _invalid(message)
     return Rejected(reason=Rejection.TRUNCATED, message="the answer ends inside its header. Send the whole answer again.")
 
 
 def _fenced_header(lines: list[str]) -> Split | Rejected:
     """A header that came in a fence marked toml instead of between the rules."""
-    for start, line in enumerate(lines):
-        fence = _TOML_FENCE.fullmatch(line)
-        if fence is None or "toml" not in line.lower():
-            continue
-        for end in range(start + 1, len(lines)):
-            if lines[end].strip() == fence[1]:
-                inside = "\n".join(lines[start + 1 : end])
-                if re.search(r"^\s*hypothesis\s*=", inside, re.MULTILINE):
-                    return _read(inside, "\n".join([*lines[:start], *lines[end + 1 :]]))
-                break
-    message = f"the answer has no header. Open it with\n{_FORM}\nand put the edit below."
+    for start, end in _toml_fences(lines):
+        inside = "\n".join(lines[start + 1 : end])
+        if _KEY.search(inside):
+            return _read(inside, "\n".join([*lines[:start], *lines[end + 1 :]]))
+    if not _TRACE_OF_EDIT.search("\n".join(lines)):
+        message = f"the answer holds neither a header nor an edit. Open it with\n{HEADER_FORM}\nand put the edit below."
+        return Rejected(reason=Rejection.NO_CODE, message=message)
+    message = f"the answer has no header. Open it with\n{HEADER_FORM}\nand put the edit below."
     return Rejected(reason=Rejection.HEADER_MISSING, message=message)
 
 
+def _toml_fences(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """First and last line of every closed fence marked toml."""
+    start, mark = -1, ""
+    for index, line in enumerate(lines):
+        if start < 0:
+            if opened := _TOML_FENCE.fullmatch(line):
+                start, mark = index, opened[1]
+        elif line.strip() == mark:
+            yield start, index
+            start = -1
+
+
 def _read(text: str, body: str) -> Split | Rejected:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return _invalid(f"the header is no TOML ({error})")
+    table = _table(text)
+    if isinstance(table, Rejected):
+        return table
     prediction = table.pop("prediction", {})
     if isinstance(prediction, dict):  # keys written below [prediction] by habit belong to the header itself
         lifted = {key: prediction.pop(key) for key in ("claim", "hypothesis", "exhausted") if key in prediction}
@@ -111,6 +124,8 @@ def _read(text: str, body: str) -> Split | Rejected:
     hypothesis = table.get("hypothesis")
     if not isinstance(hypothesis, str) or not hypothesis.strip():
         return _invalid("the header has no hypothesis (one sentence that a measurement can refute)")
+    if hypothesis.strip() == EXAMPLE_HYPOTHESIS:
+        return _invalid("the hypothesis is the form's own; write yours")
     ratios = _prediction(prediction)
     if isinstance(ratios, Rejected):
         return ratios
@@ -122,6 +137,20 @@ def _read(text: str, body: str) -> Split | Rejected:
     return Split(header=header, body=body, exhausted=table.get("exhausted") is True)
 
 
+def _table(text: str) -> dict[str, Any] | Rejected:
+    """The header's TOML; typographic quotes count as plain ones where nothing else makes it TOML."""
+    try:
+        return tomllib.loads(text)
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # numbers of thousands of digits and deep nesting raise other errors than TOML's
+        plain = text.translate(_QUOTES)
+        if plain != text and not isinstance(table := _table(plain), Rejected):
+            return table
+        return _invalid(f"the header is no TOML ({error}). Put texts in double quotes")
+
+
 def _prediction(value: object) -> Mapping[str, float] | Rejected:
     if not isinstance(value, dict):
         value = {"all": value}
@@ -129,7 +158,9 @@ def _prediction(value: object) -> Mapping[str, float] | Rejected:
     for region, expected in value.items():
         ratio = _ratio(expected)
         if ratio is None:
-            return _invalid(f"prediction {region} = {expected!r} is no ratio to the parent; write a number such as 1.05")
+            return _invalid(
+                f"prediction {region[:80]} = {repr(expected)[:80]} is no ratio to the parent; write a number such as 1.05"
+            )
         ratios[region] = ratio
     return ratios
 
@@ -143,8 +174,8 @@ def _ratio(value: object) -> float | None:
         value = 1 + float(found[1]) / 100 if found[2] == "%" else float(found[1])
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and 1 / MAX_CHANGE <= value <= MAX_CHANGE else None
+    return float(value) if 1 / MAX_CHANGE <= value <= MAX_CHANGE else None
 
 
 def _invalid(what: str) -> Rejected:
-    return Rejected(reason=Rejection.HEADER_INVALID, message=f"{what}. The form is\n{_FORM}")
+    return Rejected(reason=Rejection.HEADER_INVALID, message=f"{what}. The form is\n{HEADER_FORM}")

@@ -1,18 +1,24 @@
 """The prompt's shape is held by a golden text; foreign text can't leave its fence."""
 
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from mutators.answer_form import BLOCK_FORM, EXAMPLE_HYPOTHESIS, HEADER_FORM
 from mutators.answerers.base import Relative
 from mutators.attempts import relative_of
 from mutators.edits import Applied, apply
 from mutators.headers import header_of
-from mutators.prompt import ANSWER_FORM, MAX_ROWS, Inspiration, build_prompt, fenced
+from mutators.prompt import ANSWER_FORM, MAX_ROWS, MAX_TOKENS, Inspiration, build_prompt, fenced, tokens_of
 from mutators.question import Header
+from mutators.rules import RULES
+from population.candidate import Candidate, Language, hash_text
 from tests.mutators.factories import KNOBS, SOURCE, attempt, candidate, card, change, header, outcome, question, wrong_outcome
 
 GOLDEN = Path(__file__).parent / "golden_prompt.md"
+GOLDEN_CUDA = Path(__file__).parent / "golden_prompt_cuda.md"
 
 
 def built(**changes: object) -> str:
@@ -92,13 +98,81 @@ def test_long_tables_show_what_is_farthest_from_its_bound() -> None:
 
 
 def test_a_parent_without_times_says_so() -> None:
-    assert "The parent has no times: WRONG, wrong" in built(outcome=wrong_outcome())
+    assert "The parent has no times.\n```data\nWRONG: wrong\n```" in built(outcome=wrong_outcome())
 
 
-def test_the_example_in_the_answer_format_is_an_answer() -> None:
-    example = ANSWER_FORM[ANSWER_FORM.index("+++") :]
+def test_the_form_that_the_prompt_shows_is_an_answer() -> None:
+    example = ANSWER_FORM[ANSWER_FORM.index("+++") :].replace(EXAMPLE_HYPOTHESIS, "one pass less")
     assert isinstance(header_of(example), Header)
-    parent = "lines as they stand\nrest\n"
-    result = apply(parent, example)
+    example = example.replace("lines as they shall stand", "lines as they now stand")
+    result = apply("lines as they stand\nrest\n", example)
     assert isinstance(result, Applied)
-    assert result.source == "lines as they shall stand\nrest\n"
+    assert result.source == "lines as they now stand\nrest\n"
+
+
+def test_golden_text_of_a_cuda_prompt() -> None:
+    """The rules follow the language of the parent."""
+    text = built(
+        parent=replace(candidate(), language=Language.CUDA),
+        children=(),
+        lineage=(),
+        inspirations=(),
+        evidence="",
+        outcome=wrong_outcome(),
+    )
+    assert text == GOLDEN_CUDA.read_text(encoding="utf-8")
+
+
+def test_over_the_budget_history_goes_first_then_inspirations() -> None:
+    marks = {"lineage": "## Ancestors", "children": "## Earlier attempts", "kernel": "## Inspiration 1", "log": "## Evidence"}
+    everything = built()
+    shown = [
+        [name for name, mark in marks.items() if mark in built(max_tokens=limit)] for limit in range(tokens_of(everything), 0, -8)
+    ]
+    steps = [names for number, names in enumerate(shown) if number == 0 or names != shown[number - 1]]
+    assert steps == [["lineage", "children", "kernel", "log"], ["children", "kernel", "log"], ["kernel", "log"], ["log"], []]
+
+
+def test_the_budget_never_takes_what_an_answer_needs() -> None:
+    text = built(max_tokens=1)
+    for needed in (
+        SOURCE.rstrip(),
+        "out = softmax(scale q k^T + mask) v",
+        HEADER_FORM,
+        BLOCK_FORM,
+        RULES[Language.CPP],
+        "150 us",
+    ):
+        assert needed in text
+    assert text.rstrip().endswith("It would be settled by: time.")
+
+
+def test_the_oldest_history_goes_first() -> None:
+    said = tuple(relative_of(attempt(number, change=change(1.0)), ()) for number in range(1, 6))
+    full = built(lineage=said, children=())
+    text = built(lineage=said, children=(), max_tokens=tokens_of(full) - 1)
+    assert "attempt 1\n" not in text
+    assert "attempt 2\n" in text
+    assert "## Inspiration 1" in text
+
+
+def test_tokens_are_counted_by_the_counter_that_is_given() -> None:
+    counted: list[int] = []
+
+    def words(text: str) -> int:
+        counted.append(len(text.split()))
+        return counted[-1]
+
+    text = built(max_tokens=len(built().split()) - 1, count=words)
+    assert len(text.split()) == counted[-1] < counted[0]
+    assert tokens_of("12345") == 2
+
+
+def test_the_longest_seed_fits_the_budget_twice() -> None:
+    """A parent and one inspiration of 40 KB, with everything else, stay within the budget."""
+    seed = files("evaluator").joinpath("tasks/attention_forward/seeds/hopper.cu").read_text(encoding="utf-8")
+    parent = Candidate(id=hash_text(seed), normal_id=hash_text(seed), language=Language.CUDA, source=seed)
+    text = built(parent=parent, inspirations=(Inspiration(candidate=parent, ratio=1.0),) * 2)
+    assert seed.rstrip() in text
+    assert "## Inspiration 2" in text
+    assert tokens_of(text) <= MAX_TOKENS
