@@ -27,7 +27,8 @@ UNUSABLE = "I looked at the kernel for a while and it seems fine to me."
 
 def mailbox_config(**tables: dict[str, object]) -> RunConfig:
     """The simulated run, answered through its mailbox."""
-    return config(**{**tables, "mutation": {"answerer": "mailbox", **tables.get("mutation", {})}})
+    budget = {"candidates": 16, **tables.get("budget", {})}
+    return config(**{**tables, "budget": budget, "mutation": {"answerer": "mailbox", **tables.get("mutation", {})}})
 
 
 def scripted(text: str, parent: Candidate, question: Question) -> Answer:

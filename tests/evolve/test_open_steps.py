@@ -40,11 +40,13 @@ def driven(root: Path, monkeypatch: pytest.MonkeyPatch, outside: Outside, seed: 
     return result.folder
 
 
-@pytest.fixture
-def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str], dict[int, str]]:
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str], dict[int, str]]:
     """What a run amounts to that is answered in the order of asking."""
-    answered_by(monkeypatch, Outside(tmp_path / "reference" / "sim", in_order=True))
-    return essence(stored(run(mailbox_config(executor=LOOKAHEAD), root=tmp_path / "reference", executor=shuffled(1)).folder))
+    root = tmp_path_factory.mktemp("reference")
+    with pytest.MonkeyPatch.context() as patch:
+        answered_by(patch, Outside(root / "sim", in_order=True))
+        return essence(stored(run(mailbox_config(executor=LOOKAHEAD), root=root, executor=shuffled(1)).folder))
 
 
 def test_the_order_of_answers_changes_nothing(reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
