@@ -43,7 +43,10 @@ def final(session: Session, request: Request) -> Outcome:
         fault = _check_everything(findings, rng, (*programs, *hidden))
         if fault is not None:
             return findings.refused(fault)
-        for note in _sanitized(fresh, programs, rng):
+        sanitized = _sanitized(fresh, programs, rng)
+        if isinstance(sanitized, Fault):
+            return findings.refused(sanitized)
+        for note in sanitized:
             findings.note(note)
         timed = time_primary(findings, rng, programs)
         session.controls = fresh.controls
@@ -72,13 +75,13 @@ def _check_everything(findings: Findings, rng: np.random.Generator, programs: Se
     return None
 
 
-def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> Sequence[str]:
-    """What a sanitizer said of the cheapest program, or why none was asked."""
+def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> tuple[str, ...] | Fault:
+    """What a sanitizer says of the cheapest program, as notes or a verdict, or why none was asked."""
     if session.backend.device.kind != "cuda":
         return ("races not checked: no sanitizer on this backend",)
-    from evaluator.cuda.sanitizer import smallest_notes
+    from evaluator.cuda.sanitizer import inspect_smallest
 
-    return smallest_notes(session, programs, rng)
+    return inspect_smallest(session, programs, rng)
 
 
 def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...] | Fault:

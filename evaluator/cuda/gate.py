@@ -17,6 +17,7 @@ from evaluator.cuda.ptx import (
     forbidden_words,
     idle_constants,
     read_entries,
+    recursive_function,
     target,
 )
 from evaluator.outcome import Fault, Stage, Verdict
@@ -72,6 +73,9 @@ def _problems(cubin: Cubin, entries: dict[str, Entry], build: Build, resolved: R
         yield from _wrong_arguments(launch, entry.parameters)
         if kernel.parameter_bytes != tuple(parameter.size_bytes for parameter in entry.parameters):
             yield f"kernel {entry.name}: cubin and PTX disagree about its parameters; write no directives in inline assembly"
+        if (recursive := recursive_function(ptx, entry.name)) or kernel.stack_bytes >= UNKNOWN_STACK_BYTES:
+            who = f"kernel {entry.name} calls {recursive}, which calls itself" if recursive else f"kernel {entry.name} calls itself"
+            yield f"{who}, so that nobody can tell how much stack a thread needs; write a loop instead"
         yield from _wrong_sizes(launch, entry, kernel, target(ptx))
 
 
@@ -140,8 +144,6 @@ def _wrong_sizes(launch: ResolvedLaunch, entry: Entry, kernel: Kernel, arch: str
     """Sizes that the launch would fail on, or that would take memory from the rest."""
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     where = f"kernel {launch.kernel}"
-    if kernel.stack_bytes >= UNKNOWN_STACK_BYTES:
-        yield f"{where} calls itself, so that nobody can tell how much stack a thread needs; write a loop instead"
     if kernel.stack_bytes > STACK_CAP_BYTES:
         yield f"{where} uses {kernel.stack_bytes} bytes of stack a thread, {STACK_CAP_BYTES} are allowed; use shared memory"
     limit_kib = SHARED_LIMIT_KIB.get(int(re.sub(r"\D", "", arch) or 0))
