@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from evaluator.outcome import Outcome, Verdict
 from evaluator.request import Request
 from evolve.budget import Budget
-from evolve.errors import AnswererFailed
+from evolve.errors import AnswererFailed, EnvironmentUnfit
 from evolve.executors.base import Executor
 from evolve.finals import Finals
 from evolve.goal import Goal
@@ -78,9 +78,13 @@ class Search:
             self._journal.write(*plant(self._state, self._state.faulted_seeds))
         for number, request in self._state.waiting.items():
             self._executor.submit(number, request)
-        while (reason := self._step()) is None:
-            pass
-        reason = self._wind_up(reason)
+        try:
+            while (reason := self._step()) is None:
+                pass
+            reason = self._wind_up(reason)
+        except EnvironmentUnfit as unfit:  # what is open stays open, and nobody is blamed
+            self._journal.write(RunNoted(text=str(unfit)))
+            reason = StopReason.ENVIRONMENT
         self._journal.close(RunStopped(reason=reason))
         return reason
 
