@@ -7,7 +7,7 @@ import numpy as np
 
 from evaluator.backend import Program
 from evaluator.baseline import Baseline
-from evaluator.cascade import by_cost, open_findings, score, time_primary
+from evaluator.cascade import by_cost, check_everything, open_findings, score, time_primary
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
 from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
@@ -15,7 +15,7 @@ from evaluator.pool import Pool, random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
 from evaluator.session import Session
-from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent, rival_opponent, slower_than
+from evaluator.stages import Opponent, baseline_opponent, race_opponent, rival_opponent, slower_than
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
@@ -40,7 +40,7 @@ def final(session: Session, request: Request) -> Outcome:
         return findings.refused(hidden)
     rivals = _prepared_rivals(findings)
     with fresh.backend.lease(f"final of {short_id(request.candidate.id)}") as findings.lease:
-        fault = _check_everything(findings, rng, (*programs, *hidden))
+        fault = check_everything(findings, rng, (*programs, *hidden))
         if fault is not None:
             return findings.refused(fault)
         sanitized = _sanitized(fresh, programs, rng)
@@ -54,25 +54,6 @@ def final(session: Session, request: Request) -> Outcome:
             return findings.refused(timed)
         versus = _versus(findings, rng, programs, rivals)
         return replace(score(findings), versus=versus)
-
-
-def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Every program, of claimed and of hidden scenarios, under all distributions where answers are cheap."""
-    session, limit = findings.session, findings.session.settings.full_check_flop
-    dear = 0
-    for program in programs:
-        names: Sequence[str] = session.task.distributions
-        if limit is not None and session.work_flop(program.scenario) > limit:
-            names, dear = session.some_distributions(rng), dear + 1
-        fault = examine(findings, rng, program, names)
-        if fault is not None:
-            return fault
-    if dear:
-        findings.note(
-            f"{dear} of {len(programs)} scenarios need more than {limit:.3g} FLOP and were checked under "
-            f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
-        )
-    return None
 
 
 def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> tuple[str, ...] | Fault:
