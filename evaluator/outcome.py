@@ -75,8 +75,8 @@ class Fault:
     """A verdict other than OK with its evidence.
 
     ``message`` is one helpful sentence or two: what, where, and what to write or do instead. ``detail`` holds cleaned,
-    capped evidence such as a compiler log. ``scenario`` is set where one scenario shows it. ``reaches`` says what a candidate that
-    the gate refused reached for that lets it cheat: state that outlives a launch, a clock, a system call; empty otherwise.
+    capped evidence such as a compiler log. ``scenario`` is set where one scenario shows it. ``reaches`` says what a candidate
+    that the gate refused reached for that lets it cheat: state that outlives a launch, a clock, a system call; else it is empty.
     """
 
     verdict: Verdict

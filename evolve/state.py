@@ -11,6 +11,7 @@ from evaluator.plan.parse import parse_plan
 from evaluator.request import Request
 from evaluator.task_card import TaskCard
 from evolve.budget import Spent
+from evolve.suspicion import Suspicion
 from mutators.attempts import Attempt, attempt_of, change_of
 from mutators.question import Layer
 from mutators.records import Records
@@ -62,6 +63,8 @@ class State:
         self.finals: dict[str, Outcome] = {}
         self.quarantined: set[str] = set()
         """Candidates whose final refuted them: they are out of the archive."""
+        self.suspicion = Suspicion()
+        """Who has to be examined in full because of whom."""
         self.spent = Spent()
         self.barren = 0
         """Steps in a row, up to the last asked, that brought no new candidate."""
@@ -143,13 +146,18 @@ class State:
         return self._knobs[candidate_id]
 
     def known_as(self, candidate: Candidate) -> str | None:
-        """The known candidate that this one repeats; one that only the harness failed may be evaluated again."""
+        """The known candidate that this one repeats; one that only the harness failed, or that only its lineage keeps out of the
+        archive, may be evaluated again.
+        """
         match = self.known.duplicate(candidate)
         if match is None:
             return None
         outcome = self.outcomes.get(match.candidate_id)
-        faulted = outcome is not None and outcome.verdict is Verdict.HARNESS_FAULT
-        return None if faulted else match.candidate_id
+        if outcome is None:
+            return match.candidate_id
+        faulted = outcome.verdict is Verdict.HARNESS_FAULT
+        kept_out = outcome.fault is None and match.candidate_id in self.suspicion.shut_out
+        return None if faulted or kept_out else match.candidate_id
 
     def apply(self, event: Event) -> None:
         """Take a stored event in. Raises ReplayError where a fold doesn't come out as it was stored."""
@@ -185,7 +193,8 @@ class State:
         if outcome is not None:
             self.outcomes[outcome.candidate_id] = outcome
             self._count_faults(outcome)
-        status = self._archive.fold(asked.step, outcome)
+            self.suspicion.take_in(asked.step, outcome)
+        status = self._archive.fold(asked.step, self._admissible(outcome))
         attempt = attempt_of(
             step=asked.step,
             accepted=status is not AddStatus.NOT_ADDED and self._improves_parent(outcome, parent_id),
@@ -239,7 +248,11 @@ class State:
         self.barren = 0
         self.known.add(asked.candidate)
         self.spent = replace(self.spent, candidates=self.spent.candidates + 1)
-        self.waiting[asked.step.number] = Request(candidate=asked.candidate, incumbent_low=self.best.score if self.best else None)
+        self.waiting[asked.step.number] = Request(
+            candidate=asked.candidate,
+            incumbent_low=self.best.score if self.best else None,
+            thorough=self.suspicion.asks_for_all(asked.step),
+        )
 
     def _count_faults(self, outcome: Outcome) -> None:
         if outcome.verdict is Verdict.HARNESS_FAULT:
@@ -251,12 +264,21 @@ class State:
     def _finish(self, outcome: Outcome) -> None:
         """Take a final in; a candidate that it refutes leaves the archive, which is built again without it."""
         self.finals[outcome.candidate_id] = outcome
+        if outcome.verdict is Verdict.OK:
+            self.suspicion.verified(outcome.candidate_id)
         if outcome.verdict is Verdict.OK or outcome.verdict in SAYS_NOTHING:
             return
         self.quarantined.add(outcome.candidate_id)
+        if outcome.fault is not None and outcome.fault.cheats:
+            self.suspicion.caught(outcome.candidate_id, [step for step, _, _ in self._folds])
         self._archive = self._empty_archive()
         for step, found, _ in self._folds:
-            self._archive.fold(step, None if found is not None and found.candidate_id in self.quarantined else found)
+            self._archive.fold(step, self._admissible(found))
+
+    def _admissible(self, outcome: Outcome | None) -> Outcome | None:
+        """The outcome, None where its candidate may not enter the archive."""
+        out = outcome is not None and outcome.candidate_id in self.quarantined | self.suspicion.shut_out
+        return None if out else outcome
 
     def _empty_archive(self) -> IslandArchive:
         return IslandArchive(scenarios=len(self.card.scenarios), islands=self._rules.islands, capacity=self._rules.capacity)

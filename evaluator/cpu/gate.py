@@ -258,5 +258,7 @@ def _check_instructions(library: Path) -> None:
         name = found.group(1).split()[0]
         what = "reads a clock; time is taken outside" if name in CLOCKS else "asks the system for something; a kernel may not"
         raise _RefusedError(
-            f"{_plain(function)} contains the instruction {name}, which {what}. Remove it.", line.strip(), f"the instruction {name}"
+            f"{_plain(function)} contains the instruction {name}, which {what}. Remove it.",
+            line.strip(),
+            f"the instruction {name}",
         )

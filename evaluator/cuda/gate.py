@@ -86,7 +86,9 @@ def _problems(cubin: Cubin, entries: dict[str, Entry], build: Build, resolved: R
         if kernel.parameter_bytes != tuple(parameter.size_bytes for parameter in entry.parameters):
             yield f"kernel {entry.name}: cubin and PTX disagree about its parameters; write no directives in inline assembly"
         if (recursive := recursive_function(ptx, entry.name)) or kernel.stack_bytes >= UNKNOWN_STACK_BYTES:
-            who = f"kernel {entry.name} calls {recursive}, which calls itself" if recursive else f"kernel {entry.name} calls itself"
+            who = (
+                f"kernel {entry.name} calls {recursive}, which calls itself" if recursive else f"kernel {entry.name} calls itself"
+            )
             yield f"{who}, so that nobody can tell how much stack a thread needs; write a loop instead"
         yield from _wrong_sizes(launch, entry, kernel, target(ptx))
 

@@ -9,31 +9,55 @@ Mistake = Callable[[Random, str], str]
 
 UNITS = (" KB", "kb", " KiB", " bytes", "ms", "%", "u", "ULL", "f", "_000", "e3", "x")
 C_LIKE = (
-    "(sq + 63) / 64", "sq << 1", "sizeof(float) * d", "(sq & ~63)", "d == 64 ? 1 : 2", "causal && d > 64", "!causal", "dim3(sq, h, b)",
-    "sq / 64.0f", "(int)sq", "static_cast<int>(d)", "gridDim.x", "1u << 16", "sq, sk", "std::min(sq, 128)", "d->x", "0x40", "sq++", "sq = 4",
+    "(sq + 63) / 64", "sq << 1", "sizeof(float) * d", "(sq & ~63)", "d == 64 ? 1 : 2", "causal && d > 64", "!causal",
+    "dim3(sq, h, b)", "sq / 64.0f", "(int)sq", "static_cast<int>(d)", "gridDim.x", "1u << 16", "sq, sk", "std::min(sq, 128)",
+    "d->x", "0x40", "sq++", "sq = 4",
 )  # fmt: skip
 PYTHON = (
-    "[x for x in (sq, sk)]", "math.ceil(sq / 64)", "2 ** d", "int(sq / 64)", "max([sq, sk])", "f'{sq}'", "lambda: sq", "None", "sq is 64",
-    "-(-sq // 64)", "triton.cdiv(sq, 64)", "d if causal", "__import__('os')", "sq[0]", "{sq}", "not in [1]", "'bf16'", "dtype", "dtype + 1",
+    "[x for x in (sq, sk)]", "math.ceil(sq / 64)", "2 ** d", "int(sq / 64)", "max([sq, sk])", "f'{sq}'", "lambda: sq", "None",
+    "sq is 64", "-(-sq // 64)", "triton.cdiv(sq, 64)", "d if causal", "__import__('os')", "sq[0]", "{sq}", "not in [1]",
+    "'bf16'", "dtype", "dtype + 1",
 )  # fmt: skip
 HARD = (
-    "(" * 50 + "sq" + ")" * 50, "+".join(["sq"] * 150), "sq // (d - d)", "sq * sk * 4611686018427387904", "99999999999999999999999", "-1",
-    "", " ", "\\", "\\u0000", "1e400", "min(sq)", "ceil_div(1, 2, 3)", "ceil_div(sq, 0)", "x" * 990, "not " * 60 + "sq", "sq if sk",
+    "(" * 50 + "sq" + ")" * 50, "+".join(["sq"] * 150), "sq // (d - d)", "sq * sk * 4611686018427387904",
+    "99999999999999999999999", "-1", "", " ", "\\", "\\u0000", "1e400", "min(sq)", "ceil_div(1, 2, 3)", "ceil_div(sq, 0)",
+    "x" * 990, "not " * 60 + "sq", "sq if sk",
 )  # fmt: skip
 VALUES = (
-    "true", "False", "null", "[]", "[[]]", "{}", "1.5", "inf", "-3", "0", "1979-05-27", "9" * 40, "'''x'''", '"""', "[1, [2]]", "64 * 2",
-    '"64"', "[128, 1, 1, 1]", "[0]", '"[128]"', "[-1]", "[4294967296]", "[1, 70000]", "{ x = 128 }", "(128, 1, 1)", "128,", "<<128>>", "@x",
+    "true", "False", "null", "[]", "[[]]", "{}", "1.5", "inf", "-3", "0", "1979-05-27", "9" * 40, "'''x'''", '"""',
+    "[1, [2]]", "64 * 2", '"64"', "[128, 1, 1, 1]", "[0]", '"[128]"', "[-1]", "[4294967296]", "[1, 70000]", "{ x = 128 }",
+    "(128, 1, 1)", "128,", "<<128>>", "@x",
 )  # fmt: skip
-NAMES = ("seqlen_q", "num_heads", "head_dim", "batch", "BLOCK", "Q", "Out", "softmax_scale", "blockIdx.x", "q.data", "__x", "int", "lse2")
+NAMES = (
+    "seqlen_q", "num_heads", "head_dim", "batch", "BLOCK", "Q", "Out", "softmax_scale", "blockIdx.x", "q.data", "__x", "int",
+    "lse2",
+)  # fmt: skip
 GRIDS = (
-    '"ceil_div(sq, 64), h, b"', '"(ceil_div(sq, 64), h, b)"', 'ceil_div(sq, 64)', '["ceil_div(sq, 64), h, b"]', '"lambda m: (sq, h)"',
-    '["cdiv(sq, 64)", "h", "b"]', '{ x = "sq", y = "h" }', '["ceil_div(sq 64)"]', "['ceil_div(sq, 64)\", \"h\"]", "[sq, h, b]", '["sq" "h"]',
+    '"ceil_div(sq, 64), h, b"', '"(ceil_div(sq, 64), h, b)"', 'ceil_div(sq, 64)', '["ceil_div(sq, 64), h, b"]',
+    '"lambda m: (sq, h)"', '["cdiv(sq, 64)", "h", "b"]', '{ x = "sq", y = "h" }', '["ceil_div(sq 64)"]',
+    "['ceil_div(sq, 64)\", \"h\"]", "[sq, h, b]", '["sq" "h"]',
 )  # fmt: skip
-OPENINGS = ("/** plan", "/*plan", "/* PLAN", "/* Plan:", "/*  plan", "// plan", "#if 0 /* plan", '"""plan', "/* plan:", "/* launch plan", "<!-- plan")
-GLYPHS = {'"': "\u201c", "'": "\u2019", " ": "\u00a0", "=": "\uff1d", ",": "\uff0c", "-": "\u2013", "*": "\u00d7", "[": "\uff3b", "a": "\u0430"}
-LINES = ("}", "]", "...", "# rest unchanged", "// as before", "```", "+++", "launch = 1", "[launch]", "[[launch]]", "[knobs]", "[[knobs]]",
-         "[workspace.x]", "kernel = 5", "grid: [1]", "key", "= 1", "[", "[tensor_maps]\nm = { tensor = 'q' }", "block = [128]; args = []",
-         "[scalars]\nsq = 4", "[compile]\nmaxrregcount = 1000", "domain = 5", "domain = 'd in []'", "nondeterministic = 'yes'")  # fmt: skip
+OPENINGS = (
+    "/** plan", "/*plan", "/* PLAN", "/* Plan:", "/*  plan", "// plan", "#if 0 /* plan", '"""plan', "/* plan:",
+    "/* launch plan", "<!-- plan",
+)  # fmt: skip
+GLYPHS = {
+    '"': "\u201c",
+    "'": "\u2019",
+    " ": "\u00a0",
+    "=": "\uff1d",
+    ",": "\uff0c",
+    "-": "\u2013",
+    "*": "\u00d7",
+    "[": "\uff3b",
+    "a": "\u0430",
+}
+LINES = (
+    "}", "]", "...", "# rest unchanged", "// as before", "```", "+++", "launch = 1", "[launch]", "[[launch]]", "[knobs]",
+    "[[knobs]]", "[workspace.x]", "kernel = 5", "grid: [1]", "key", "= 1", "[", "[tensor_maps]\nm = { tensor = 'q' }",
+    "block = [128]; args = []", "[scalars]\nsq = 4", "[compile]\nmaxrregcount = 1000", "domain = 5", "domain = 'd in []'",
+    "nondeterministic = 'yes'",
+)  # fmt: skip
 
 
 def _head(source: str) -> int:
@@ -101,7 +125,8 @@ def _tensor_map(rng: Random, source: str) -> str:
     swizzle = rng.choice(("128B", "64B", "32B", "none", "128", "SWIZZLE_128B"))
     axis, other = rng.choice((("sq", "d"), ("d", "sq"), ("n", "m"), ("d0", "d1")))
     text = (
-        f'[tensor_maps]\nextra = {{ tensor = "{tensor}", split = {{ {other} = {split} }}, box = {{ {axis} = {box}, {other}0 = {inner} }}, '
+        f'[tensor_maps]\nextra = {{ tensor = "{tensor}", split = {{ {other} = {split} }}, '
+        f"box = {{ {axis} = {box}, {other}0 = {inner} }}, "
         f'swizzle = "{swizzle}" }}\n'
     )
     return _inserted(rng, source, text)
@@ -172,7 +197,7 @@ PLAN_MISTAKES: Mapping[str, Mistake] = {
     "tabs": lambda rng, source: source.replace(" ", "\t"),
     "byte-order mark": lambda rng, source: "\ufeff" + source,
     "much too long": lambda rng, source: _inserted(rng, source, f"# {'x' * rng.choice((100, 17_000, 300_000))}\n"),
-}  # fmt: skip
+}
 
 
 def spoilt(rng: Random, source: str, mistakes: Mapping[str, Mistake], most: int = 3) -> str:

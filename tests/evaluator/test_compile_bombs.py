@@ -57,8 +57,10 @@ BOTH = {
 ONE = {
     "long names": (
         "cu",
-        "template<class A, class B> struct P {}; template<int N> struct N_ { using t = P<typename N_<N - 1>::t, typename N_<N - 1>::t>; };"
-        "template<> struct N_<0> { using t = int; }; template<class T> struct Q { static const T* v; }; auto z = Q<N_<28>::t>::v;",
+        "template<class A, class B> struct P {}; "
+        "template<int N> struct N_ { using t = P<typename N_<N - 1>::t, typename N_<N - 1>::t>; };"
+        "template<> struct N_<0> { using t = int; };"
+        "template<class T> struct Q { static const T* v; }; auto z = Q<N_<28>::t>::v;",
         "",
     ),
     "parentheses": ("cpp", "", f"x[0] = {'(' * 60_000}n{')' * 60_000};"),

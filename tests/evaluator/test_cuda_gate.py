@@ -243,7 +243,10 @@ def test_too_many_registers_for_the_block(cache: BuildCache) -> None:
 
 POINTER = "typedef float (*F)(const float*, int);"
 RECURSION = {
-    "itself": ("__device__ __noinline__ float f(const float* x, int n) { return n < 0 ? 1.f : x[n] * f(x, n - 1) + f(x, n - 2); }", "f"),
+    "itself": (
+        "__device__ __noinline__ float f(const float* x, int n) { return n < 0 ? 1.f : x[n] * f(x, n - 1) + f(x, n - 2); }",
+        "f",
+    ),
     "each other": (
         "__device__ float g(const float* x, int n);"
         "__device__ __noinline__ float f(const float* x, int n) { return n < 0 ? 1.f : x[n] + g(x, n - 1) * g(x, n - 3); }"
@@ -251,7 +254,8 @@ RECURSION = {
         "f",
     ),
     "by its address": (
-        POINTER + "__device__ __noinline__ float f(const float* x, int n) { volatile F again = f; return n < 0 ? 1.f : x[n] + again(x, n - 1); }",
+        POINTER + "__device__ __noinline__ float f(const float* x, int n) { volatile F again = f; "
+        "return n < 0 ? 1.f : x[n] + again(x, n - 1); }",
         "f",
     ),
 }

@@ -72,7 +72,13 @@ def test_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("memcheck", 0, CLEAN["memcheck"], Result.CLEAN, ""),
         ("racecheck", 0, CLEAN["racecheck"], Result.CLEAN, ""),
         ("memcheck", 9, STRAY, Result.FINDINGS, "Invalid __global__ read of size 4 bytes, out of bounds"),
-        ("memcheck", 9, STRAY + STRAY.replace("d10", "e20"), Result.FINDINGS, "Invalid __global__ read of size 4 bytes, out of bounds"),
+        (
+            "memcheck",
+            9,
+            STRAY + STRAY.replace("d10", "e20"),
+            Result.FINDINGS,
+            "Invalid __global__ read of size 4 bytes, out of bounds",
+        ),
         ("memcheck", 9, MISALIGNED, Result.FINDINGS, "Invalid __global__ read of size 16 bytes, misaligned"),
         ("racecheck", 9, WARNED, Result.CLEAN, ""),
         ("racecheck", 0, WARNED, Result.CLEAN, ""),
@@ -120,11 +126,21 @@ def said(memcheck: str = CLEAN["memcheck"], racecheck: str = CLEAN["racecheck"])
 @pytest.mark.parametrize(
     ("memcheck", "racecheck", "verdict", "words"),
     [
-        (STRAY, RACE, Verdict.OUT_OF_BOUNDS, "memcheck reports in tiny: Invalid __global__ read of size 4 bytes, out of bounds. Check"),
+        (
+            STRAY,
+            RACE,
+            Verdict.OUT_OF_BOUNDS,
+            "memcheck reports in tiny: Invalid __global__ read of size 4 bytes, out of bounds. Check",
+        ),
         (MISALIGNED, RACE, Verdict.CRASH, "read of size 16 bytes, misaligned. Align vector loads"),
         (MISALIGNED + STRAY, RACE, Verdict.CRASH, "misaligned"),
         (STRAY + MISALIGNED, RACE, Verdict.OUT_OF_BOUNDS, "out of bounds"),
-        (CLEAN["memcheck"], RACE, Verdict.NONDETERMINISTIC, "racecheck reports in tiny: Error: Race reported between Write access"),
+        (
+            CLEAN["memcheck"],
+            RACE,
+            Verdict.NONDETERMINISTIC,
+            "racecheck reports in tiny: Error: Race reported between Write access",
+        ),
         ("", RACE, Verdict.NONDETERMINISTIC, "say nondeterministic = true in the plan"),
     ],
 )

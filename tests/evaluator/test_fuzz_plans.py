@@ -47,7 +47,9 @@ def verdict_of(language: Language, source: str) -> str:
 
 
 @given(
-    which=st.sampled_from(SOURCES), names=st.lists(st.sampled_from(sorted(EVERY)), min_size=1, max_size=4), seed=st.integers(0, 2**32)
+    which=st.sampled_from(SOURCES),
+    names=st.lists(st.sampled_from(sorted(EVERY)), min_size=1, max_size=4),
+    seed=st.integers(0, 2**32),
 )
 @settings(max_examples=300)
 def test_mistakes_in_any_combination(which: tuple[Language, str], names: list[str], seed: int) -> None:
@@ -60,7 +62,9 @@ def test_mistakes_in_any_combination(which: tuple[Language, str], names: list[st
 
 @pytest.mark.parametrize("name", sorted(PLAN_MISTAKES))
 def test_each_mistake_by_itself(name: str) -> None:
-    verdicts = Counter(verdict_of(language, PLAN_MISTAKES[name](Random(seed), source)) for seed in range(4) for language, source in SOURCES)
+    verdicts = Counter(
+        verdict_of(language, PLAN_MISTAKES[name](Random(seed), source)) for seed in range(4) for language, source in SOURCES
+    )
     assert verdicts.total() == 4 * len(SOURCES)
     assert verdicts["PLAN_ERROR"] or name in ("tabs", "carriage returns")
 

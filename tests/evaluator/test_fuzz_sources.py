@@ -1,4 +1,4 @@
-"""Fuzzed sources through screen, compiler and gate of both backends: one verdict each, nothing escapes, nothing is left behind."""
+"""Fuzzed sources through screen, compiler and gate of both backends: one verdict each, nothing escapes, nothing is left."""
 
 import traceback
 from collections import Counter

@@ -25,7 +25,6 @@ class TestInline(ExecutorContract):
     def make(self, build: Callable[[], Evaluator]) -> Executor:
         return InlineExecutor(build)
 
-
     def test_an_unfit_machine_ends_it_and_the_request_stays(self, executor: Executor, script: Scripted) -> None:
         executor.submit(1, request_of("sick"))
         with pytest.raises(EnvironmentUnfit, match="this GPU is quarantined: it hangs; run `askevolve doctor`"):
@@ -152,7 +151,7 @@ class TestRay(ExecutorContract):
         [done] = collect_all(executor, 1)
         assert (done.outcome.verdict, done.outcome.message) == (Verdict.OK, "attempt 1")
         executor.submit(2, request_of("sick "))
-        with pytest.raises(EnvironmentUnfit, match="^this GPU is quarantined"):
+        with pytest.raises(EnvironmentUnfit, match=r"^this GPU is quarantined"):
             collect_all(executor, 1)
         assert [source for source, _, _ in script.log() if source != "closed"] == ["sick", "sick", "sick "]
 
