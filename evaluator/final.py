@@ -11,10 +11,10 @@ from evaluator.cascade import by_cost, check_everything, open_findings, score, t
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
 from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
-from evaluator.pool import Pool, random_stream
+from evaluator.pool import random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
-from evaluator.session import Session
+from evaluator.session import Session, new_pool
 from evaluator.stages import Opponent, baseline_opponent, race_opponent, rival_opponent, slower_than
 from population.candidate import Candidate, short_id
 
@@ -27,7 +27,7 @@ BEST_OF_ALL = "best of all"
 def final(session: Session, request: Request) -> Outcome:
     """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
     secret = session.entropy(FRESH_SECRET_BYTES)
-    fresh = replace(session, pool=Pool(session.task, session.settings.pool_bytes, secret, session.backend.array_module))
+    fresh = replace(session, pool=new_pool(session.task, session.backend, session.settings, secret))
     findings = Findings(session=fresh, request=request, started_s=fresh.clock())
     prepared = prepare(fresh, request.candidate, fresh.card)
     if isinstance(prepared, Fault):

@@ -121,7 +121,7 @@ def _fit(gpus: Sequence[Gpu], workers: int, *, first_only: bool) -> tuple[Gpu, .
     reasons = {gpu.uuid: reason for gpu in (gpus[:1] if first_only else gpus) if (reason := quarantine_of(gpu)) is not None}
     fit = tuple(gpu for gpu in gpus if gpu.uuid not in reasons)
     if reasons and (first_only or len(fit) < workers):
-        others = ", ".join(gpu.uuid for gpu in gpus if gpu.uuid not in reasons)
+        others = ",".join(gpu.uuid for gpu in gpus if gpu.uuid not in reasons)
         how = f". Until then CUDA_VISIBLE_DEVICES={others} shows only the others" if others else ""
         fewer = f" and [executor] workers = {len(fit)} asks for no more" if others and not first_only else ""
         raise EnvironmentUnfit("; ".join(reasons.values()) + how + fewer)

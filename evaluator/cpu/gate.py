@@ -44,9 +44,9 @@ CLOCKS = ("rdtsc", "rdtscp", "rdpmc")
 SCAN_LIMITS = Limits(cpu_s=20, wall_s=30.0, memory_bytes=2 << 30, file_bytes=1 << 20)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class _RefusedError(Exception):
-    """Why the artefact is refused; turned into a Fault where the gate ends."""
+    """Why the artefact is refused; turned into a Fault where the gate ends. Not frozen: raising writes the traceback."""
 
     message: str
     detail: str = ""

