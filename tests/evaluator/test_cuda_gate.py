@@ -140,6 +140,24 @@ def test_early_dependent_launch_is_refused(text: str, cache: BuildCache) -> None
     assert "releases dependent launches early" in message
 
 
+@pytest.mark.parametrize(
+    ("source", "reaches"),
+    [
+        (STATE["D1 static"], "state that outlives a launch"),
+        (f"{HEAD} x[n] = clock64(); }}", "reads a clock"),
+        (f'{HEAD} printf("x"); }}', ""),
+        (HEAD.replace("int n", "float n") + " x[0] = n; }", ""),
+        (HEAD.replace('extern "C" ', "") + " x[n] = 1.f; }", ""),
+    ],
+)
+def test_what_lets_a_kernel_cheat_is_told_from_a_mistake(source: str, reaches: str, cache: BuildCache) -> None:
+    build = compile_cuda(source, PLAN, "sm_90a", cache)
+    assert isinstance(build, Build)
+    fault = gate_cuda(build, PLAN)
+    assert fault is not None
+    assert fault.reaches == fault.cheats == reaches
+
+
 def test_an_entry_point_injected_by_assembly_is_refused(cache: BuildCache) -> None:
     source = f'{HEAD} asm volatile("ret;}}\\n.visible .entry evil(.param .u64 p) {{"); }}'
     assert "entry point evil" in message_of(source, PLAN, cache)

@@ -99,7 +99,7 @@ def test_a_few_sources(
     source, judge = found[0]
     assert judge(source) is None
     with nothing_left(tmp_path, monkeypatch):
-        verdicts = fuzz(found[:1], Random(SEED + 1), 8, canary_file(tmp_path))
+        verdicts = fuzz(found[:1], Random(SEED + 1), 6, canary_file(tmp_path))
     assert verdicts["COMPILE_ERROR"]
 
 
