@@ -93,13 +93,15 @@ class Backend(Protocol):
     """Builds and runs candidates of one language on one device.
 
     ``array_module`` (numpy or cupy) makes the arrays that its sides take in ``fill`` and give in ``read``. ``pressure`` tells
-    what disturbs the device from outside.
+    what disturbs the device from outside. ``free_bytes`` is the device's free memory before anything of ours lay in it, None
+    where buffers lie in the host's.
     """
 
     device: Device
     language: Language
     array_module: Any
     pressure: Pressure
+    free_bytes: int | None
 
     def facts(self) -> Mapping[str, int]:
         """Device facts that plan expressions may use: ``sm_count``, ``shared_limit``."""

@@ -138,9 +138,31 @@ def _spread(programs: Sequence[Program], count: int) -> list[Program]:
 
 
 def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Outcome | Fault | None:
-    """Every scenario under the everyday distribution and some others, drawn anew for each."""
+    """Every scenario under the everyday distribution and some others, drawn anew for each; in full where it is asked for."""
+    if findings.request.thorough:
+        findings.note("checked as in a final: a candidate beside this one, or one that it comes from, was caught cheating")
+        return check_everything(findings, rng, programs)
     for program in programs:
         fault = examine(findings, rng, program, findings.session.some_distributions(rng))
         if fault is not None:
             return fault
+    return None
+
+
+def check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
+    """Every program under all distributions where answers are cheap, under as many as in a search where they are dear."""
+    session, limit = findings.session, findings.session.settings.full_check_flop
+    dear = 0
+    for program in programs:
+        names: Sequence[str] = session.task.distributions
+        if limit is not None and session.work_flop(program.scenario) > limit:
+            names, dear = session.some_distributions(rng), dear + 1
+        fault = examine(findings, rng, program, names)
+        if fault is not None:
+            return fault
+    if dear:
+        findings.note(
+            f"{dear} of {len(programs)} scenarios need more than {limit:.3g} FLOP and were checked under "
+            f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
+        )
     return None

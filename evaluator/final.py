@@ -7,15 +7,15 @@ import numpy as np
 
 from evaluator.backend import Program
 from evaluator.baseline import Baseline
-from evaluator.cascade import by_cost, open_findings, score, time_primary
+from evaluator.cascade import by_cost, check_everything, open_findings, score, time_primary
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
 from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
-from evaluator.pool import Pool, random_stream
+from evaluator.pool import random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
-from evaluator.session import Session
-from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent, rival_opponent, slower_than
+from evaluator.session import Session, new_pool
+from evaluator.stages import Opponent, baseline_opponent, race_opponent, rival_opponent, slower_than
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
@@ -27,7 +27,7 @@ BEST_OF_ALL = "best of all"
 def final(session: Session, request: Request) -> Outcome:
     """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
     secret = session.entropy(FRESH_SECRET_BYTES)
-    fresh = replace(session, pool=Pool(session.task, session.settings.pool_bytes, secret, session.backend.array_module))
+    fresh = replace(session, pool=new_pool(session.task, session.backend, session.settings, secret))
     findings = Findings(session=fresh, request=request, started_s=fresh.clock())
     prepared = prepare(fresh, request.candidate, fresh.card)
     if isinstance(prepared, Fault):
@@ -40,10 +40,13 @@ def final(session: Session, request: Request) -> Outcome:
         return findings.refused(hidden)
     rivals = _prepared_rivals(findings)
     with fresh.backend.lease(f"final of {short_id(request.candidate.id)}") as findings.lease:
-        fault = _check_everything(findings, rng, (*programs, *hidden))
+        fault = check_everything(findings, rng, (*programs, *hidden))
         if fault is not None:
             return findings.refused(fault)
-        for note in _sanitized(fresh, programs, rng):
+        sanitized = _sanitized(fresh, programs, rng)
+        if isinstance(sanitized, Fault):
+            return findings.refused(sanitized)
+        for note in sanitized:
             findings.note(note)
         timed = time_primary(findings, rng, programs)
         session.controls = fresh.controls
@@ -53,32 +56,13 @@ def final(session: Session, request: Request) -> Outcome:
         return replace(score(findings), versus=versus)
 
 
-def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Every program, of claimed and of hidden scenarios, under all distributions where answers are cheap."""
-    session, limit = findings.session, findings.session.settings.full_check_flop
-    dear = 0
-    for program in programs:
-        names: Sequence[str] = session.task.distributions
-        if limit is not None and session.work_flop(program.scenario) > limit:
-            names, dear = session.some_distributions(rng), dear + 1
-        fault = examine(findings, rng, program, names)
-        if fault is not None:
-            return fault
-    if dear:
-        findings.note(
-            f"{dear} of {len(programs)} scenarios need more than {limit:.3g} FLOP and were checked under "
-            f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
-        )
-    return None
-
-
-def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> Sequence[str]:
-    """What a sanitizer said of the cheapest program, or why none was asked."""
+def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> tuple[str, ...] | Fault:
+    """What a sanitizer says of the cheapest program, as notes or a verdict, or why none was asked."""
     if session.backend.device.kind != "cuda":
         return ("races not checked: no sanitizer on this backend",)
-    from evaluator.cuda.sanitizer import smallest_notes
+    from evaluator.cuda.sanitizer import inspect_smallest
 
-    return smallest_notes(session, programs, rng)
+    return inspect_smallest(session, programs, rng)
 
 
 def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...] | Fault:

@@ -15,9 +15,9 @@ from evaluator.findings import Findings
 from evaluator.locks import lock_path
 from evaluator.outcome import Effort, Fault, Outcome, Stage, Verdict
 from evaluator.peers import open_baselines
-from evaluator.pool import Entropy, Pool
+from evaluator.pool import Entropy
 from evaluator.request import Request
-from evaluator.session import Session
+from evaluator.session import Session, new_pool
 from evaluator.settings import HarnessSettings
 from evaluator.task import Task
 
@@ -52,7 +52,7 @@ class Harness:
             backend=backend,
             settings=settings,
             baselines=open_baselines(task, card, backend, baseline),
-            pool=Pool(task, settings.pool_bytes, entropy(SECRET_BYTES), backend.array_module),
+            pool=new_pool(task, backend, settings, entropy(SECRET_BYTES)),
             clock=clock,
             entropy=entropy,
             pressure=pressure or backend.pressure,

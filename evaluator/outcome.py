@@ -40,6 +40,17 @@ NOT_REFUTING = frozenset({Verdict.OK, Verdict.AMBIGUOUS, Verdict.CANCELLED, Verd
 """Verdicts of a final that don't say that the candidate is bad. After any other it can't be the best of a run."""
 
 
+CHEATING: Mapping[Verdict, str] = {
+    Verdict.SANDBOX: "a system call, a clock, a forged answer: no arithmetic needs them",
+    Verdict.INPUT_MUTATED: "whoever writes an input can make it fit the answer, or leave a trace for the next execution",
+    Verdict.TOO_FAST: "work was left out, and the checks before had let it pass",
+}
+"""Verdicts of a running candidate that tell of cheating rather than of a mistake, and why.
+
+Not among them: STALE_OUTPUT (a forgotten element is the commonest mistake of all, and poison makes it useless as a cheat),
+OUT_OF_BOUNDS, CRASH, NONDETERMINISTIC and WRONG, which mistakes bring about every day."""
+
+
 class Stage(StrEnum):
     """The stages of the cascade in their order; an outcome names the one it left at."""
 
@@ -64,7 +75,8 @@ class Fault:
     """A verdict other than OK with its evidence.
 
     ``message`` is one helpful sentence or two: what, where, and what to write or do instead. ``detail`` holds cleaned,
-    capped evidence such as a compiler log. ``scenario`` is set where one scenario shows it.
+    capped evidence such as a compiler log. ``scenario`` is set where one scenario shows it. ``reaches`` says what a candidate
+    that the gate refused reached for that lets it cheat: state that outlives a launch, a clock, a system call; else it is empty.
     """
 
     verdict: Verdict
@@ -72,6 +84,12 @@ class Fault:
     message: str
     detail: str = ""
     scenario: str | None = None
+    reaches: str = ""
+
+    @property
+    def cheats(self) -> str:
+        """Why this tells of cheating rather than of a mistake; empty where it doesn't. A wrong #include is a mistake."""
+        return self.reaches or (CHEATING.get(self.verdict, "") if self.stage is not Stage.BUILD else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,15 @@ class Request:
     """One evaluation.
 
     ``incumbent_low`` is the lower bound of the best fitness so far: a candidate that is hopeless against it may end as SLOWER.
-    ``rivals`` are further opponents for finals (the seeds). ``attempt`` counts repetitions after infrastructure faults.
+    ``rivals`` are further opponents for finals (the seeds). ``thorough``: checked under all distributions, as in a final, since a
+    candidate beside it or before it was caught cheating. ``attempt`` counts repetitions after infrastructure faults.
     """
 
     candidate: Candidate
     effort: Effort = Effort.SEARCH
     incumbent_low: float | None = None
     rivals: Sequence[Candidate] = ()
+    thorough: bool = False
     attempt: int = 0
 
 

@@ -24,6 +24,9 @@ from evaluator.timing import Race
 
 INT32_BYTES = 4
 BLENDED = "blended"
+POOL_PARTS, SIDE_PARTS = 6, 12
+"""The secret pool and one side's buffers take at most this part of a device's free memory: a final keeps two pools, a race has
+two sides, and idle sides, references and transforms need the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,12 @@ class Session:
     pressure: Pressure
     lock: Path
     controls: Controls | None = None
+
+    @property
+    def side_bytes(self) -> int:
+        """What the buffers of one side may take, as far as there is room on the device."""
+        free_bytes = self.backend.free_bytes
+        return self.settings.side_bytes if free_bytes is None else min(self.settings.side_bytes, free_bytes // SIDE_PARTS)
 
     @property
     def everyday(self) -> str:
@@ -106,7 +115,7 @@ class Session:
     def slots(self, resolved: Resolved) -> int:
         """How many sets of buffers a side gets in a race: as many as fit, at least the two that a race needs."""
         each_bytes = sum(_bytes_of(buffer) for buffer in (*resolved.tensors, *resolved.workspaces))
-        return max(2, min(self.settings.max_slots, self.settings.side_bytes // max(each_bytes, 1)))
+        return max(2, min(self.settings.max_slots, self.side_bytes // max(each_bytes, 1)))
 
     def terms(
         self,
@@ -146,6 +155,13 @@ class Session:
         alone = self.backend.device.kind == "cpu"
         with locks.timing_lock(self.lock, self.settings.lock_wait_s, purpose, self.clock) if alone else nullcontext():
             yield
+
+
+def new_pool(task: Task, backend: Backend, settings: HarnessSettings, secret: bytes) -> Pool:
+    """A pool where the backend's sides compare, of the size that the settings allow, as far as there is room on the device."""
+    free_bytes = backend.free_bytes
+    most_bytes = settings.pool_bytes if free_bytes is None else min(settings.pool_bytes, free_bytes // POOL_PARTS)
+    return Pool(task, most_bytes, secret, backend.array_module)
 
 
 def _bytes_of(buffer: Buffer) -> int:

@@ -26,7 +26,7 @@ class HarnessSettings:
     quick_scenarios: int = 3
     batch_us: float = 2000.0  # a timed window lasts at least this long, by more executions, up to max_slots
     max_slots: int = 16
-    side_bytes: int = 1 << 30  # buffers of one side, which bounds its slots
+    side_bytes: int = 1 << 30  # buffers of one side, which bounds its slots; less on a device without room (evaluator/session.py)
     warm_runs: int = 6  # at most so many untimed executions until two in a row agree within warm_agreement
     warm_agreement: float = 0.1
     race_cap_s: float = 60.0  # no further look is started in a race beyond this
@@ -35,7 +35,7 @@ class HarnessSettings:
     physics_factor: float = 0.95  # a time under this share of the floor is TOO_FAST
     slowed_by: float = 0.03  # the sensitivity control slows a copy of the baseline by this
     pool_members: int = 3  # of the everyday distribution; others have one
-    pool_bytes: int = 1 << 30
+    pool_bytes: int = 1 << 30  # likewise
     search_distributions: int = 3  # distributions per scenario in a search; finals take all ...
     full_check_flop: float | None = (
         None  # ... but as many as a search where a scenario needs more arithmetic than this (None: never)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from evaluator.backend import Backend
 from evaluator.cache import default_folder
 from evaluator.cuda.device import Gpu, NoGpuError, find_gpus
+from evaluator.cuda.lease import GpuQuarantinedError, Quarantine, lease_path
 from evaluator.request import Evaluator
 from evaluator.settings import HarnessSettings, cuda_settings, full_settings, quick_settings
 from evaluator.simulated import SimulatedEvaluator
 from evaluator.task import load_task
+from evolve.errors import EnvironmentUnfit
 
 ELSEWHERE = (
     "`--no-evaluate` asks and compiles here, `askevolve resume RUN --until-idle` evaluates on a machine with a GPU (docs/gpu.md)"
@@ -32,14 +34,18 @@ class EvaluatorSpec:
     def __call__(self) -> Evaluator:
         """A fresh evaluator; on the cuda backend for the first GPU that this process sees.
 
-        Raises ValueError, OSError, RuntimeError or ImportError where this machine lacks what it needs.
+        Raises ValueError, OSError, RuntimeError or ImportError where this machine lacks what it needs, EnvironmentUnfit where
+        that GPU is quarantined.
         """
         task = load_task(self.task)
         if self.backend == "simulated":
             return SimulatedEvaluator(task.card(self.scenarios), self.seed)
         from evaluator.harness import Harness
 
-        return Harness(task, self.scenarios, self._backend(), self.settings, baseline=self.baseline)
+        try:
+            return Harness(task, self.scenarios, self._backend(), self.settings, baseline=self.baseline)
+        except GpuQuarantinedError as error:
+            raise EnvironmentUnfit(str(error)) from None
 
     def _backend(self) -> Backend:
         if self.backend == "cuda":
@@ -58,6 +64,15 @@ def gpus_here() -> tuple[tuple[Gpu, ...], str]:
     except NoGpuError as error:
         return (), str(error)
     return gpus, "" if gpus else "the driver shows this process no GPU (CUDA_VISIBLE_DEVICES hides them where it is set)"
+
+
+def quarantine_of(gpu: Gpu) -> str | None:
+    """Why a GPU is quarantined and what to do about it, None for one that isn't."""
+    try:
+        Quarantine(lease_path(gpu.uuid)).refuse()
+    except GpuQuarantinedError as error:
+        return f"{gpu.name} ({gpu.uuid}): {error}"
+    return None
 
 
 def spare_cores() -> int:

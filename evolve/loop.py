@@ -12,7 +12,7 @@ from evaluator.outcome import Outcome, Verdict
 from evaluator.request import Request
 from evolve.budget import Budget
 from evolve.desks import Desk
-from evolve.errors import AnswererFailed
+from evolve.errors import AnswererFailed, EnvironmentUnfit
 from evolve.executors.base import Executor
 from evolve.finals import Finals
 from evolve.goal import Goal
@@ -91,7 +91,11 @@ class Search:
         for number in self._state.open:
             prompt = prompt_again(self._state, number, self._journal.prompt(number))
             self._desk.put(prompt, streams(self._terms.seed, number).answer)
-        reason = self._wind_up(self._search())
+        try:
+            reason = self._wind_up(self._search())
+        except EnvironmentUnfit as unfit:  # what is open stays open, and nobody is blamed
+            self._journal.write(RunNoted(text=str(unfit)))
+            reason = StopReason.ENVIRONMENT
         self._desk.close()
         self._journal.close(RunStopped(reason=reason))
         return reason

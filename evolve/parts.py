@@ -14,7 +14,7 @@ from evolve.builds import ahead_of
 from evolve.config import ConfigError, RunConfig
 from evolve.desks import Desk, MailboxDesk, OwnDesk, ThreadDesk
 from evolve.errors import EnvironmentUnfit
-from evolve.evaluators import ELSEWHERE, EvaluatorSpec, gpus_here, settings_of, spare_cores
+from evolve.evaluators import ELSEWHERE, EvaluatorSpec, gpus_here, quarantine_of, settings_of, spare_cores
 from evolve.executors.base import Executor
 from evolve.executors.elsewhere import Elsewhere
 from evolve.executors.inline import InlineExecutor
@@ -78,8 +78,8 @@ class Parts:
     def executor(self, evaluate: bool = True) -> Executor:
         """A fresh executor; it may start processes, so close it. Where it isn't to ``evaluate``, it only compiles ahead.
 
-        Raises ConfigError where there are too few CPUs or GPUs for the workers, EnvironmentUnfit where there is no GPU at all
-        or Ray can't be started or reached.
+        Raises ConfigError where there are too few CPUs or GPUs for the workers, EnvironmentUnfit where there is no GPU at all,
+        too few are free of a quarantine, or Ray can't be started or reached.
         """
         table, cuda = self.config.executor, self.spec.backend == "cuda"
         gpus, missing = gpus_here() if cuda else ((), "")
@@ -88,6 +88,8 @@ class Parts:
             return Elsewhere(ahead)
         if missing and table.ray_address is None:
             raise EnvironmentUnfit(f"the cuda backend needs a GPU, and here {missing}; {ELSEWHERE}")
+        if cuda and table.ray_address is None:
+            gpus = _fit(gpus, table.workers, first_only=table.kind == "inline")
         if table.kind == "inline":
             return InlineExecutor(self.spec, ahead)
         deadline_s = evaluation_deadline_s(self.spec.settings, len(self.card.scenarios), table.workers)
@@ -140,6 +142,18 @@ def assemble(config: RunConfig) -> Parts:
 def _settings(config: RunConfig) -> HarnessSettings:
     table = config.evaluation
     return replace(settings_of(config.task.backend, table.pace, table.looks), least_deadline_s=table.least_deadline_s)
+
+
+def _fit(gpus: Sequence[Gpu], workers: int, *, first_only: bool) -> tuple[Gpu, ...]:
+    """The GPUs that aren't quarantined. Raises EnvironmentUnfit where quarantines leave too few for the workers."""
+    reasons = {gpu.uuid: reason for gpu in (gpus[:1] if first_only else gpus) if (reason := quarantine_of(gpu)) is not None}
+    fit = tuple(gpu for gpu in gpus if gpu.uuid not in reasons)
+    if reasons and (first_only or len(fit) < workers):
+        others = ",".join(gpu.uuid for gpu in gpus if gpu.uuid not in reasons)
+        how = f". Until then CUDA_VISIBLE_DEVICES={others} shows only the others" if others else ""
+        fewer = f" and [executor] workers = {len(fit)} asks for no more" if others and not first_only else ""
+        raise EnvironmentUnfit("; ".join(reasons.values()) + how + fewer)
+    return fit
 
 
 def _environments(workers: int, gpus: Sequence[Gpu]) -> list[Mapping[str, str]]:

@@ -34,7 +34,7 @@ def take_in(state: State, answer: Answer) -> StepAsked:
     parent = state.candidate(step.parent_id)
     edited = apply(parent.source, answer.text)
     child = None if isinstance(edited, Rejected) else candidate_of(edited.source, parent.language)
-    known = None if child is None else state.known_as(child, opened.folded)
+    known = None if child is None else state.known_as(child, opened)
     return StepAsked(
         step=replace(step, candidate_id=known or (child.id if child else None)),
         question=opened.posed.question,

@@ -16,6 +16,7 @@ from evaluator.plan.parse import parse_plan
 from evaluator.request import Request
 from evaluator.task_card import TaskCard
 from evolve.budget import Spent
+from evolve.suspicion import Suspicion
 from mutators.attempts import Attempt, attempt_of, change_of
 from mutators.question import Layer, Question
 from mutators.records import Records
@@ -54,11 +55,15 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """A step whose answer is awaited: how many steps were folded when it was posed, and the lower bound of the best then."""
+    """A step whose answer is awaited, and what was known when it was posed: how many steps were folded, the lower bound of the
+    best, who was suspect and who shut out because of a cheat.
+    """
 
     posed: StepPosed
     folded: int
     incumbent_low: float | None
+    suspects: frozenset[str]
+    shut_out: frozenset[str]
 
 
 class State:
@@ -91,6 +96,9 @@ class State:
         self.finals: dict[str, Outcome] = {}
         self.quarantined: set[str] = set()
         """Candidates whose final refuted them: they are out of the archive."""
+        self.suspicion = Suspicion()
+        """Who has to be examined in full because of whom."""
+        self._thorough: set[int] = set()
         self.spent = Spent()
         self.barren = 0
         """Steps in a row, up to the last folded, that brought no new candidate."""
@@ -181,18 +189,21 @@ class State:
             self._knobs[candidate_id] = () if isinstance(plan, Fault) else knobs_of(plan)
         return self._knobs[candidate_id]
 
-    def known_as(self, candidate: Candidate, folded: int) -> str | None:
-        """The known candidate that this one repeats, for a step posed when ``folded`` steps were folded.
+    def known_as(self, candidate: Candidate, opened: "Open") -> str | None:
+        """The known candidate that this one repeats, for an open step, by what was folded when it was posed.
 
-        One that only the harness had failed by then may be evaluated again.
+        One that only the harness had failed by then, or that only its lineage kept out of the archive, may be evaluated again.
         """
         match = self.known.duplicate(candidate)
         if match is None:
             return None
-        found = (outcome for _, outcome, _ in reversed(self._folds[:folded]) if outcome is not None)
+        found = (outcome for _, outcome, _ in reversed(self._folds[: opened.folded]) if outcome is not None)
         outcome = next((outcome for outcome in found if outcome.candidate_id == match.candidate_id), None)
-        faulted = outcome is not None and outcome.verdict is Verdict.HARNESS_FAULT
-        return None if faulted else match.candidate_id
+        if outcome is None:
+            return match.candidate_id
+        faulted = outcome.verdict is Verdict.HARNESS_FAULT
+        kept_out = outcome.fault is None and match.candidate_id in opened.shut_out
+        return None if faulted or kept_out else match.candidate_id
 
     def apply(self, event: Event) -> None:
         """Take a stored event in. Raises ReplayError where a fold doesn't come out as it was stored."""
@@ -230,7 +241,8 @@ class State:
         if outcome is not None:
             self.outcomes[outcome.candidate_id] = outcome
             self._count_faults(outcome)
-        status = self._archive.fold(asked.step, outcome)
+            self.suspicion.take_in(asked.step, outcome, in_full=asked.step.number in self._thorough)
+        status = self._archive.fold(asked.step, self._admissible(outcome))
         attempt = attempt_of(
             step=asked.step,
             accepted=status is not AddStatus.NOT_ADDED and self._improves_parent(outcome, parent_id),
@@ -274,7 +286,13 @@ class State:
             )
 
     def _pose(self, posed: StepPosed) -> None:
-        self.open[posed.step.number] = Open(posed=posed, folded=self.folded, incumbent_low=self._incumbent_low)
+        self.open[posed.step.number] = Open(
+            posed=posed,
+            folded=self.folded,
+            incumbent_low=self._incumbent_low,
+            suspects=self.suspicion.suspects,
+            shut_out=frozenset(self.suspicion.shut_out),
+        )
         self._begin(posed.step, posed.question)
 
     def _begin(self, step: Step, question: Question | None) -> None:
@@ -291,8 +309,11 @@ class State:
         if asked.candidate is not None:
             self.known.add(asked.candidate)
             self.spent = replace(self.spent, candidates=self.spent.candidates + 1)
+            suspects = opened.suspects if opened else self.suspicion.suspects
+            thorough = bool({asked.step.parent_id, asked.candidate.id} & suspects)
+            self._thorough |= {asked.step.number} if thorough else set()
             low = opened.incumbent_low if opened else self._incumbent_low
-            self.waiting[asked.step.number] = Request(candidate=asked.candidate, incumbent_low=low)
+            self.waiting[asked.step.number] = Request(candidate=asked.candidate, incumbent_low=low, thorough=thorough)
 
     @property
     def _incumbent_low(self) -> float | None:
@@ -308,12 +329,21 @@ class State:
     def _finish(self, outcome: Outcome) -> None:
         """Take a final in; a candidate that it refutes leaves the archive, which is built again without it."""
         self.finals[outcome.candidate_id] = outcome
+        if outcome.verdict is Verdict.OK:
+            self.suspicion.verified(outcome.candidate_id)
         if outcome.verdict is Verdict.OK or outcome.verdict in SAYS_NOTHING:
             return
         self.quarantined.add(outcome.candidate_id)
+        if outcome.fault is not None and outcome.fault.cheats:
+            self.suspicion.caught(outcome.candidate_id, [step for step, _, _ in self._folds])
         self._archive = self._empty_archive()
         for step, found, _ in self._folds:
-            self._archive.fold(step, None if found is not None and found.candidate_id in self.quarantined else found)
+            self._archive.fold(step, self._admissible(found))
+
+    def _admissible(self, outcome: Outcome | None) -> Outcome | None:
+        """The outcome, None where its candidate may not enter the archive."""
+        out = outcome is not None and outcome.candidate_id in self.quarantined | self.suspicion.shut_out
+        return None if out else outcome
 
     def _empty_archive(self) -> IslandArchive:
         return IslandArchive(scenarios=len(self.card.scenarios), islands=self._rules.islands, capacity=self._rules.capacity)

@@ -27,11 +27,22 @@ class StopReason(StrEnum):
     """Nothing is left to do here until what is open has been evaluated, on another machine."""
     FAULTS = "faults"
     """Several evaluations in a row ended in faults of the harness, or those of the seeds."""
+    ENVIRONMENT = "environment"
+    """No worker is left that may evaluate: a GPU in quarantine, a dead Ray. The run's last note says which."""
     ANSWERER = "answerer"
     """The answerer failed."""
 
 
-GOES_ON = frozenset({StopReason.REQUESTED, StopReason.WAITING, StopReason.EVALUATION, StopReason.FAULTS, StopReason.ANSWERER})
+GOES_ON = frozenset(
+    {
+        StopReason.REQUESTED,
+        StopReason.WAITING,
+        StopReason.EVALUATION,
+        StopReason.FAULTS,
+        StopReason.ENVIRONMENT,
+        StopReason.ANSWERER,
+    }
+)
 """Reasons after which `resume` goes on where it stopped; after the others the run is finished."""
 
 

@@ -86,7 +86,9 @@ class TimeSpent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped:
-    """A driver stopped, and why: goal, candidates, hours, exhausted, requested, waiting, evaluation, faults, answerer."""
+    """A driver stopped, and why: goal, candidates, hours, exhausted, requested, waiting, evaluation, faults, environment,
+    answerer.
+    """
 
     reason: str
 

@@ -22,6 +22,7 @@ STOPPED = {
     "waiting": "waiting for answers",
     "evaluation": "waiting for evaluation on another machine",
     "faults": "stopped by faults of the harness",
+    "environment": "stopped because nothing is left that may evaluate",
     "answerer": "stopped because the answerer failed",
 }
 """What the reason for which a driver stopped means to a person."""

@@ -48,6 +48,7 @@ class CpuBackend:
         self.language = Language.CPP
         self.array_module: Any = np
         self.pressure: Pressure = cpu_pressure_us
+        self.free_bytes: int | None = None
         self._cache = BuildCache(cache_folder.resolve())
         self._cores = tuple(choose_cores(threads) if cores is None else cores)
         self._clock_ns = clock_ns

@@ -8,9 +8,11 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
@@ -37,16 +39,18 @@ REFUSED_RELOCATIONS = {5: "COPY", 16: "DTPMOD64", 17: "DTPOFF64", 18: "TPOFF64",
 # syscall, sysenter, int, rdtsc, rdtscp, rdpmc, wrpkru
 SUSPICIOUS = re.compile(rb"\x0f\x05|\x0f\x34|\xcd.|\x0f\x31|\x0f\x01\xf9|\x0f\x33|\x0f\x01\xef", re.DOTALL)
 FORBIDDEN = re.compile(r"\b(syscall|sysenter|int\s+0x[0-9a-f]+|int\s+\$0x[0-9a-f]+|rdtscp?|rdpmc|wrpkru)\b")
+THREAD_LOCAL = "The library has thread-local data; keep state in local variables or a workspace."
 CLOCKS = ("rdtsc", "rdtscp", "rdpmc")
 SCAN_LIMITS = Limits(cpu_s=20, wall_s=30.0, memory_bytes=2 << 30, file_bytes=1 << 20)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class _RefusedError(Exception):
-    """Why the artefact is refused; turned into a Fault where the gate ends."""
+    """Why the artefact is refused; turned into a Fault where the gate ends. Not frozen: raising writes the traceback."""
 
     message: str
     detail: str = ""
+    reaches: str = ""
 
 
 def gate(build: Build, resolved: Resolved) -> Fault | None:
@@ -57,7 +61,7 @@ def gate(build: Build, resolved: Resolved) -> Fault | None:
             raise _RefusedError(
                 f"The library has {build.path.stat().st_size >> 20} MiB; at most {MOST_LIBRARY_BYTES >> 20} are allowed."
             )
-        with build.path.open("rb") as file:
+        with build.path.open("rb") as file, _readable():
             elf = ELFFile(file)
             _check_dynamic(elf)
             _check_memory(elf)
@@ -73,8 +77,18 @@ def gate(build: Build, resolved: Resolved) -> Fault | None:
             message=refusal.message,
             detail=refusal.detail,
             scenario=resolved.scenario,
+            reaches=refusal.reaches,
         )
     return None
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Refuses an object that the reader can't make sense of, which inline assembly can bring about."""
+    try:
+        yield
+    except (ELFError, ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
+        raise _RefusedError("The library can't be read; write no assembly that changes the object's form.", str(error)) from None
 
 
 def _sections(elf: ELFFile) -> Iterator[Section]:
@@ -126,7 +140,7 @@ def _check_memory(elf: ELFFile) -> None:
     for segment in elf.iter_segments():
         kind, flags = segment["p_type"], segment["p_flags"]
         if kind == "PT_TLS":
-            raise _RefusedError("The library has thread-local data; keep state in local variables or a workspace.")
+            raise _RefusedError(THREAD_LOCAL, reaches="state that outlives a task")
         if kind == "PT_GNU_STACK" and flags & EXECUTE:
             raise _RefusedError("The library asks for an executable stack; remove the assembler directive or nested function.")
         if kind == "PT_INTERP":
@@ -135,7 +149,7 @@ def _check_memory(elf: ELFFile) -> None:
             raise _RefusedError("The library has memory that is both writable and executable.")
     for section in _sections(elf):
         if _has(section, SHF_TLS):
-            raise _RefusedError("The library has thread-local data; keep state in local variables or a workspace.")
+            raise _RefusedError(THREAD_LOCAL, reaches="state that outlives a task")
         if not (_has(section, SHF_WRITE) and _has(section, SHF_ALLOC)) or section["sh_size"] == 0:
             continue
         start, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
@@ -145,6 +159,7 @@ def _check_memory(elf: ELFFile) -> None:
                 f"The library has {section['sh_size']} bytes of writable memory ({names or section.name}). Make tables const or "
                 "constexpr; scratch memory belongs into [workspace] of the plan.",
                 section.name,
+                "state that outlives a task",
             )
     _check_relocations(elf, protected)
 
@@ -242,4 +257,8 @@ def _check_instructions(library: Path) -> None:
             continue
         name = found.group(1).split()[0]
         what = "reads a clock; time is taken outside" if name in CLOCKS else "asks the system for something; a kernel may not"
-        raise _RefusedError(f"{_plain(function)} contains the instruction {name}, which {what}. Remove it.", line.strip())
+        raise _RefusedError(
+            f"{_plain(function)} contains the instruction {name}, which {what}. Remove it.",
+            line.strip(),
+            f"the instruction {name}",
+        )

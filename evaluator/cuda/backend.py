@@ -56,6 +56,7 @@ class CudaBackend:
 
         from evaluator.cuda.allocations import Pool
         from evaluator.cuda.candidates import CandidateProcesses
+        from evaluator.cuda.driver import call
 
         reader = open_reader(self._gpu.uuid)
         monitor = Monitor(reader, clock)
@@ -68,6 +69,7 @@ class CudaBackend:
         self._cache = BuildCache(cache_folder.resolve())
         self._passed: set[Gated] = set()
         self._enter()
+        self.free_bytes: int | None = int(call("cuMemGetInfo")[0])
         idle_bytes = self._gpu.memory_bytes // IDLE_PARTS
         self._candidates = CandidateProcesses(ordinal, Pool(ordinal, idle_bytes=idle_bytes), self._sickness)
         self._baselines = warm_pool(ordinal)

@@ -5,6 +5,8 @@ docs/gates.md says what is refused and why.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from evaluator.backend import Build
 from evaluator.cuda.cubin import Cubin, CubinError, Kernel, read_cubin
@@ -17,6 +19,7 @@ from evaluator.cuda.ptx import (
     forbidden_words,
     idle_constants,
     read_entries,
+    recursive_function,
     target,
 )
 from evaluator.outcome import Fault, Stage, Verdict
@@ -50,28 +53,43 @@ def gate_cuda(build: Build, resolved: Resolved) -> Fault | None:
     except CubinError as error:
         return _fault(f"{error}; write no assembly that changes the object's form", resolved)
     entries = {entry.name: entry for entry in read_entries(build.ptx)}
-    problem = next(_problems(cubin, entries, build, resolved), None)
+    problem = next(chain(_wrong_kernels(cubin, entries, resolved), _outside(cubin, build.ptx)), None)
+    if problem is None and (found := next(_reaching(cubin, build), None)):
+        return replace(_fault(found[0], resolved), reaches=found[1])
+    problem = problem or next(_problems(cubin, entries, build, resolved), None)
     return None if problem is None else _fault(problem, resolved)
 
 
-def _problems(cubin: Cubin, entries: dict[str, Entry], build: Build, resolved: Resolved) -> Iterator[str]:
-    """What is wrong, most telling first."""
-    ptx, forbidden = build.ptx, build.facts.get("sass_forbidden")
-    yield from _wrong_kernels(cubin, entries, resolved)
-    yield from _state(cubin, ptx)
-    for word, does, instead in forbidden_words(ptx):
-        yield f"the kernel {does} ({word}), which is not allowed; {instead}"
-    if forbidden:
+def _reaching(cubin: Cubin, build: Build) -> Iterator[tuple[str, str]]:
+    """What the kernel reaches for that would let it cheat: the problem, and in a word what it is."""
+    for problem in _state(cubin, build.ptx):
+        yield problem, "state that outlives a launch"
+    for word, does, instead in forbidden_words(build.ptx):
+        yield f"the kernel {does} ({word}), which is not allowed; {instead}", does
+    if forbidden := build.facts.get("sass_forbidden"):
         yield (
             f"the machine code holds {forbidden}, which is not allowed: a kernel reads no clock or counter and doesn't release "
-            "dependent launches"
+            "dependent launches",
+            f"{forbidden} in the machine code",
         )
+
+
+def _problems(cubin: Cubin, entries: dict[str, Entry], build: Build, resolved: Resolved) -> Iterator[str]:
+    """What else is wrong, most telling first."""
+    ptx = build.ptx
+    if cubin.constant_bytes > CONSTANT_CAP_BYTES:
+        yield f"the source has {cubin.constant_bytes} bytes of __constant__ tables, at most {CONSTANT_CAP_BYTES} are allowed"
     kernels = {kernel.name: kernel for kernel in cubin.kernels}
     for launch in resolved.launches:
         entry, kernel = entries[launch.kernel], kernels[launch.kernel]
         yield from _wrong_arguments(launch, entry.parameters)
         if kernel.parameter_bytes != tuple(parameter.size_bytes for parameter in entry.parameters):
             yield f"kernel {entry.name}: cubin and PTX disagree about its parameters; write no directives in inline assembly"
+        if (recursive := recursive_function(ptx, entry.name)) or kernel.stack_bytes >= UNKNOWN_STACK_BYTES:
+            who = (
+                f"kernel {entry.name} calls {recursive}, which calls itself" if recursive else f"kernel {entry.name} calls itself"
+            )
+            yield f"{who}, so that nobody can tell how much stack a thread needs; write a loop instead"
         yield from _wrong_sizes(launch, entry, kernel, target(ptx))
 
 
@@ -88,11 +106,15 @@ def _wrong_kernels(cubin: Cubin, entries: dict[str, Entry], resolved: Resolved) 
         yield f"the source holds an entry point {name} that no [[launch]] names; remove it or add its launch"
 
 
-def _state(cubin: Cubin, ptx: str) -> Iterator[str]:
-    """Anything that would outlive a launch, or that the driver would have to supply."""
+def _outside(cubin: Cubin, ptx: str) -> Iterator[str]:
+    """Functions that the driver would have to supply. They come before state, since the text of a printf lies in a variable."""
     outside = list(dict.fromkeys([*external_functions(ptx), *cubin.undefined]))
     if outside:
         yield f"the source calls {', '.join(outside)}, which is not allowed: no printf, assert, malloc, free or device launches"
+
+
+def _state(cubin: Cubin, ptx: str) -> Iterator[str]:
+    """Device variables, which would outlive a launch."""
     idle = set(idle_constants(ptx))
     names = [name for name in device_variables(ptx) if name not in idle]
     if cubin.has_state or names or (cubin.initial_bytes and not idle) or cubin.initial_bytes > IDLE_CAP_BYTES:
@@ -101,8 +123,6 @@ def _state(cubin: Cubin, ptx: str) -> Iterator[str]:
             f"the source has device variables{what}, which outlive a launch: __device__, __managed__, static, string literals "
             "and constexpr arrays indexed at run time aren't allowed; use a [workspace], or __constant__ for tables"
         )
-    if cubin.constant_bytes > CONSTANT_CAP_BYTES:
-        yield f"the source has {cubin.constant_bytes} bytes of __constant__ tables, at most {CONSTANT_CAP_BYTES} are allowed"
 
 
 def _wrong_arguments(launch: ResolvedLaunch, parameters: Sequence[Parameter]) -> Iterator[str]:
@@ -140,8 +160,6 @@ def _wrong_sizes(launch: ResolvedLaunch, entry: Entry, kernel: Kernel, arch: str
     """Sizes that the launch would fail on, or that would take memory from the rest."""
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     where = f"kernel {launch.kernel}"
-    if kernel.stack_bytes >= UNKNOWN_STACK_BYTES:
-        yield f"{where} calls itself, so that nobody can tell how much stack a thread needs; write a loop instead"
     if kernel.stack_bytes > STACK_CAP_BYTES:
         yield f"{where} uses {kernel.stack_bytes} bytes of stack a thread, {STACK_CAP_BYTES} are allowed; use shared memory"
     limit_kib = SHARED_LIMIT_KIB.get(int(re.sub(r"\D", "", arch) or 0))

@@ -132,7 +132,7 @@ def _limit_fault(limit: str, limits: Limits) -> Fault:
 def _lies_outside(name: str, includes: Sequence[Path]) -> bool:
     """Whether an include's path leads out of the header folders, whether or not something is there."""
     path = Path(os.path.normpath(name))
-    return not any(path.is_relative_to(folder) for folder in includes) if path.is_absolute() else path.parts[0] == ".."
+    return not any(path.is_relative_to(folder) for folder in includes) if path.is_absolute() else path.parts[:1] == ("..",)
 
 
 def _fault(verdict: Verdict, message: str, detail: str = "") -> Fault:

@@ -6,6 +6,7 @@ from it. Grammar: "Parallel Thread Execution ISA", chapters Syntax, Directives, 
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 LEXEME = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -18,6 +19,7 @@ HEADER = re.compile(r"^\s*\.(?:version|target|address_size|file|loc|section)\b[^
 STATE = re.compile(
     r"(?:^|[;{}:])\s*(?:\.(?:visible|extern|weak|common)\s+)*\.global\b[^;]*?([\w$%]+)\s*(?:\[[^;=]*)?(?:=[^;]*)?;"
 )
+FUNCTION = re.compile(r"\.(?:func|entry)\s*(?:\.attribute\s*\([^)]*\)\s*)?(?:\([^)]*\)\s*)?([\w$%]+)")
 EXTERNAL = re.compile(r"\.extern\s+\.func\b(?:\s*\([^)]*\))?\s*([\w$%]+)")
 WORD = re.compile(r"[\w$%]+")
 TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
@@ -79,6 +81,45 @@ def idle_constants(ptx: str) -> tuple[str, ...]:
 def external_functions(ptx: str) -> tuple[str, ...]:
     """Functions that are declared and lie outside the module, such as ``malloc`` and ``vprintf``."""
     return tuple(dict.fromkeys(EXTERNAL.findall(without_comments(ptx))))
+
+
+def recursive_function(ptx: str, entry: str) -> str | None:
+    """A function that ``entry`` reaches and that reaches itself, None if there is none.
+
+    A function reaches those that its body names: whoever takes an address may call it.
+    """
+    named = _named_functions(without_comments(ptx))
+    reached = [entry]
+    for name in reached:
+        reached += [other for other in named.get(name, ()) if other not in reached]
+    return next((name for name in reached if _reaches(named, name)), None)
+
+
+def _named_functions(code: str) -> dict[str, list[str]]:
+    """For each function with a body, the functions that its body names."""
+    names = set(FUNCTION.findall(code))
+    if len(names) == len(re.findall(r"\.entry\b", code)):  # everything is inlined
+        return {}
+    token = re.compile(rf"{FUNCTION.pattern}|([{{}}])|(?<![\w$%])(?:{'|'.join(map(re.escape, names))})(?![\w$%])")
+    found: dict[str, list[str]] = {}
+    current, depth = "", 0
+    for match in token.finditer(code):
+        defined, brace = match[1], match[2]
+        if brace:
+            depth += 1 if brace == "{" else -1
+        elif not depth:
+            current = defined or current
+        else:
+            found.setdefault(current, []).append(defined or match[0])
+    return found
+
+
+def _reaches(named: Mapping[str, Sequence[str]], name: str) -> bool:
+    """Whether a function reaches itself."""
+    below = list(named.get(name, ()))
+    for other in below:
+        below += [further for further in named.get(other, ()) if further not in below]
+    return name in below
 
 
 def forbidden_words(ptx: str) -> tuple[tuple[str, str, str], ...]:

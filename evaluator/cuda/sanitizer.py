@@ -22,6 +22,7 @@ import numpy as np
 
 from evaluator.backend import Array, Program
 from evaluator.cuda.replay import Replay
+from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from evaluator.session import Session
 
@@ -32,8 +33,19 @@ FOUND_STATUS = 9
 LIMIT_S = 90.0
 DETAIL_CHARACTERS = 400
 KEPT_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME")
-SUMMARY = re.compile(r"=========\s*(?:ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: (?P<hazards>\d+) hazard)")
-FINDING = re.compile(r"^=========\s+(?P<text>(?:(?:Error: |Warning: )?Race|Invalid|Misaligned|Program hit|Barrier)\b.*)$", re.M)
+SUMMARY = re.compile(r"=========\s*(?:ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: [^(]*\((?P<hazards>\d+) error)")
+FINDING = re.compile(r"^=========\s+(?P<text>(?:Error: Race|Invalid|Misaligned)\b.*)$", re.M)
+"""What refutes a kernel. Racecheck's warnings don't: they may be meant, as between threads of one warp."""
+ADDRESS = re.compile(r"^=========\s+(?:Access at|Address) (?:0x)?[0-9a-fA-F]+ is (?P<what>[^\n]+)$", re.M)
+VERDICTS: Mapping[str, tuple[Verdict, str]] = {
+    "memcheck": (Verdict.OUT_OF_BOUNDS, "Check bounds where the shape is no multiple of a tile."),
+    "racecheck": (
+        Verdict.NONDETERMINISTIC,
+        "Put a barrier between the two accesses. If the order is meant to be free, say nondeterministic = true in the plan.",
+    ),
+}
+"""The verdict that a tool's findings are, and what to do; a misaligned address is CRASH, as without the tool."""
+MISALIGNED = "Align vector loads and TMA targets to the size that they move."
 
 
 class Result(StrEnum):
@@ -87,37 +99,66 @@ def judge_output(tool: str, status: int | None, output: str, limit_s: float) -> 
         return Inspection(tool=tool, result=Result.UNAVAILABLE, detail=f"not done after {limit_s:g} s")
     summary = SUMMARY.search(output)
     count = int(summary["errors"] or summary["hazards"]) if summary else 0
-    if count or status == FOUND_STATUS:
-        found = "; ".join(dict.fromkeys(match["text"].strip() for match in FINDING.finditer(output)))
-        return Inspection(tool=tool, result=Result.FINDINGS, detail=(found or f"{count} findings")[:DETAIL_CHARACTERS])
-    if status == 0 and summary:
+    if found := _findings(output):
+        return Inspection(tool=tool, result=Result.FINDINGS, detail="; ".join(found)[:DETAIL_CHARACTERS])
+    finished = (0, FOUND_STATUS) if tool == "racecheck" else (0,)  # which its warnings bring about too
+    if summary and not count and status in finished:
         return Inspection(tool=tool, result=Result.CLEAN)
     last = next((line.strip("= \n") for line in reversed(output.splitlines()) if line.strip("= \n")), "no output")
     return Inspection(tool=tool, result=Result.UNAVAILABLE, detail=f"status {status}: {last}"[:DETAIL_CHARACTERS])
 
 
-def smallest_notes(
+def _findings(output: str) -> list[str]:
+    """Each finding once, with what the tool says of the address, which itself differs from run to run."""
+    starts = [match.start() for match in FINDING.finditer(output)]
+    texts = []
+    for start, end in zip(starts, [*starts[1:], None], strict=False):
+        text, address = FINDING.search(output[start:end]), ADDRESS.search(output[start:end])
+        assert text is not None
+        texts.append(text["text"].strip() + (f", {address['what'].strip()}" if address else ""))
+    return list(dict.fromkeys(texts))
+
+
+def inspect_smallest(
     session: Session, programs: Sequence[Program], rng: np.random.Generator, *, ordinal: int = 0
-) -> tuple[str, ...]:
-    """What a final notes about its cheapest program: one sentence for each tool, also where it couldn't look."""
+) -> tuple[str, ...] | Fault:
+    """What the tools say of the cheapest program of a final: the verdict of the first finding, else a note from each tool."""
     program = min(programs, key=lambda each: session.work_flop(each.scenario))
     inputs = session.task.inputs(program.scenario.symbols, session.everyday, rng)
-    return notes_of(program.scenario.name, lambda tool: inspect_program(program, inputs, tool, ordinal=ordinal))
+    return judged(program.resolved, lambda tool: inspect_program(program, inputs, tool, ordinal=ordinal))
 
 
-def notes_of(scenario: str, look: Callable[[str], Inspection]) -> tuple[str, ...]:
-    """The sentences for each of TOOLS, by what ``look`` finds."""
+def judged(resolved: Resolved, look: Callable[[str], Inspection]) -> tuple[str, ...] | Fault:
+    """The sentences for each of TOOLS by what ``look`` finds; OUT_OF_BOUNDS, CRASH or NONDETERMINISTIC where it finds something.
+
+    Races of a kernel that declares itself nondeterministic are a note, and so is a tool that couldn't look.
+    """
+    notes = []
+    for tool in TOOLS:
+        found = look(tool)
+        declared = tool == "racecheck" and resolved.nondeterministic
+        if found.result is Result.FINDINGS and not declared:
+            return _fault(found, resolved.scenario)
+        notes.append(_note(found, resolved.scenario))
+    return tuple(notes)
+
+
+def _fault(found: Inspection, scenario: str) -> Fault:
+    verdict, advice = VERDICTS[found.tool]
+    if found.tool == "memcheck" and "misaligned" in found.detail.partition(";")[0].lower():
+        verdict, advice = Verdict.CRASH, MISALIGNED
+    message = f"compute-sanitizer's {found.tool} reports in {scenario}: {found.detail.partition(';')[0]}. {advice}"
+    return Fault(verdict=verdict, stage=Stage.CHECK, message=message, detail=found.detail, scenario=scenario)
+
+
+def _note(item: Inspection, scenario: str) -> str:
     sentences = {
         Result.CLEAN: "{tool} is clean on {scenario}",
-        Result.FINDINGS: "{tool} reports on {scenario}: {detail}",
+        Result.FINDINGS: "{tool} reports on {scenario}, which the plan declares: {detail}",
         Result.UNAVAILABLE: "{what} not checked by {tool}: {detail}",
     }
     what = {"memcheck": "stray accesses", "racecheck": "races"}
-    found = (look(tool) for tool in TOOLS)
-    return tuple(
-        sentences[item.result].format(tool=item.tool, scenario=scenario, detail=item.detail, what=what[item.tool])
-        for item in found
-    )
+    return sentences[item.result].format(tool=item.tool, scenario=scenario, detail=item.detail, what=what[item.tool])
 
 
 def _run(command: list[str], limit_s: float) -> tuple[int | None, str]:

@@ -11,6 +11,16 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_.\s-]+?)\s*\]")
 _KEY = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*(?:=|\.)""")
 PLAN_OPENING = re.compile(r"[ \t]*/\* plan(?:(?!\S)|(?=\*/))")
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)|\(at end of document\)")
+_HINTS = (
+    ("Illegal character '\\n'", "a quote isn't closed"),
+    ("Unclosed array", "a comma or a `]` is missing on this line or before it"),
+    ("Unclosed inline table", "a comma or a `}` is missing; an inline table stands on one line"),
+    ("Expected newline", "write one `key = value` a line, in quotes where it is no number"),
+    ("Cannot overwrite", "each key is written once"),
+    ("Cannot declare", "each table is written once; several launches are several [[launch]]"),
+    ("Invalid value", 'a value is a number, true, false, a "quoted text", a [list] or a { table }'),
+)
+"""What the TOML reader says, and what to do."""
 NO_PLAN = "the source has no plan; begin it with a comment `/* plan ... */` that holds at least one [[launch]]"
 Path = tuple[str | int, ...]
 
@@ -59,6 +69,8 @@ def _no_plan_here(text: str, rest: str) -> str:
     """What is wrong with a line that stands where the plan must begin; ``rest`` is the source from there on."""
     if re.match(r"\s*/\*+\s*plan\b", text, re.IGNORECASE):
         return "the plan comment must begin with exactly `/* plan`, in lower case with one space"
+    if text.lstrip().startswith("```"):
+        return "a fence of markdown; a source is the bare file, so remove it"
     if re.match(r"\s*/\*", text):
         return "the first block comment must begin `/* plan`; put the plan before every other block comment"
     if not any(PLAN_OPENING.match(line) for line in rest.split("\n")):
@@ -84,18 +96,20 @@ def load_table(body: str, first_line: int) -> dict[str, object]:
         found = _AT_LINE.search(str(error))
         number = int(found[1]) if found and found[1] else len(lines)
         problem = _AT_LINE.sub("", str(error)).strip()
-        hint = _toml_hint(lines[number - 1], at_end=number == len(lines))
+        hint = _toml_hint(lines[number - 1], problem, at_end=number == len(lines))
         raise PlanError(f"the plan isn't valid TOML: {problem[:200]}{hint}", first_line + number - 1) from None
 
 
-def _toml_hint(line: str, *, at_end: bool) -> str:
+def _toml_hint(line: str, problem: str, *, at_end: bool) -> str:
     if re.match(r"\s*(//|/\*)", line):
         return "; comments in the plan begin with #"
+    if foreign := next((letter for letter in line.partition("#")[0] if not letter.isascii()), None):
+        return f"; `{foreign}` (U+{ord(foreign):04X}) isn't plain ASCII, write it as it stands on a keyboard"
     if at_end:
         return "; the plan ends at the first `*/`, so that can't stand inside it"
     if re.search(r"=\s*(\[.*)?[A-Za-z_(]", line) and line.count('"') < 2:
         return '; expressions and names stand in quotes, as in grid = ["ceil_div(sq, 64)", "h", "b"]'
-    return ""
+    return next((f"; {hint}" for sign, hint in _HINTS if sign in problem), "")
 
 
 def key_lines(body: str, first_line: int) -> dict[Path, int]:
@@ -111,7 +125,8 @@ def key_lines(body: str, first_line: int) -> dict[Path, int]:
                 lines.setdefault((name,), number)
                 table = (name, counts.get(name, 0))
                 counts[name] = counts.get(name, 0) + 1
-            lines.setdefault(table, number)
+            for length in range(1, len(table) + 1):
+                lines.setdefault(table[:length], number)
         elif key := _KEY.match(text):
             lines.setdefault((*table, key[1]), number)
     return lines

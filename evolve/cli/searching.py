@@ -250,7 +250,7 @@ def _report(result: Any, as_json: bool) -> None:
     if result.stopped_by is StopReason.FAULTS:
         say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError("evaluations keep ending in faults of the harness; `askevolve doctor` may say why", Exit.ENVIRONMENT)
-    if result.stopped_by is StopReason.ANSWERER:
+    if result.stopped_by in (StopReason.ANSWERER, StopReason.ENVIRONMENT):
         say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError(f"{_last_note(result.folder)}; nothing stored is lost", Exit.ENVIRONMENT)
     if result.stopped_by is StopReason.EVALUATION:

@@ -20,7 +20,9 @@ class Executor(Protocol):
     """Evaluates requests, several at once where it can, finishing in any order.
 
     A worker that dies is replaced and its request repeated (``attempt`` + 1) up to three times; then the outcome is
-    HARNESS_FAULT. An evaluation that itself ends in HARNESS_FAULT is repeated once, by a new worker.
+    HARNESS_FAULT. An evaluation that itself ends in HARNESS_FAULT is repeated once, by a new worker. A worker whose machine or
+    GPU is unfit (``build`` raises EnvironmentUnfit) isn't asked again; its request goes to another one and stays unanswered
+    where there is none.
     ``tests/contracts/executor.py`` holds the contract test.
     """
 
@@ -28,7 +30,10 @@ class Executor(Protocol):
         """Queue one evaluation under a number unique in this executor's life."""
 
     def collect(self, timeout_s: float) -> Sequence[Done]:
-        """Evaluations finished since the last call; waits up to ``timeout_s`` for at least one, may return none."""
+        """Evaluations finished since the last call; waits up to ``timeout_s`` for at least one, may return none.
+
+        Raises EnvironmentUnfit where no worker is left that could finish any.
+        """
 
     def close(self) -> None:
         """Drop what is queued and stop every worker."""

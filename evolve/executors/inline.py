@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
+from evolve.errors import EnvironmentUnfit
 from evolve.executors.ahead import Ahead, AheadPool
 from evolve.executors.base import Done
 from evolve.executors.fault import ATTEMPTS, harness_fault, to_be_repeated
@@ -31,7 +32,10 @@ class InlineExecutor:
         self._queue.append((number, request))
 
     def collect(self, timeout_s: float) -> Sequence[Done]:
-        """The outcome of the oldest queued request, nothing where none is queued. ``timeout_s`` can't shorten an evaluation."""
+        """The outcome of the oldest queued request, nothing where none is queued. ``timeout_s`` can't shorten an evaluation.
+
+        Raises EnvironmentUnfit as the evaluator's builder does; the request stays queued.
+        """
         if not self._queue:
             return ()
         number, request = self._queue[0]
@@ -54,6 +58,8 @@ class InlineExecutor:
                 outcome = self._evaluator.evaluate(replace(request, attempt=request.attempt + attempts))
                 if not to_be_repeated(outcome, attempts + 1):
                     return outcome
+            except EnvironmentUnfit:
+                raise
             except Exception as error:
                 outcome = harness_fault(request, f"{type(error).__name__}: {error}")
             self._stop()

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
@@ -51,7 +51,8 @@ class RayExecutor:
     machine where ``address`` is None and none runs in this process, and then stopped on ``close``. A worker that gives no answer
     within ``deadline_s`` seconds counts as dead. With ``gpus`` each actor has one GPU to itself, which Ray shows it alone. Jobs
     of ``ahead`` are tasks of one CPU each. Raises EnvironmentUnfit where Ray can't be started or reached, ValueError where it has
-    fewer CPUs or GPUs than ``workers``.
+    fewer CPUs or GPUs than ``workers``. An actor whose environment is unfit keeps its GPU, so that Ray gives it to nobody else,
+    and isn't asked again.
     """
 
     def __init__(
@@ -78,6 +79,8 @@ class RayExecutor:
         self._task = ray.remote(num_cpus=1, max_retries=0)(_do)
         self._needs: dict[str, int] = {"num_cpus": 1, "max_restarts": 0} | ({"num_gpus": 1} if gpus else {})
         self._idle: list[Any] = []
+        self._retired: list[Any] = []
+        self._unfit = ""
         self._missing = workers  # actors are made when first needed
         self._queue: deque[tuple[int, Request, int]] = deque()  # number, request, attempts already made
         self._running: dict[Any, tuple[Any, int, Request, int]] = {}
@@ -92,7 +95,8 @@ class RayExecutor:
     def collect(self, timeout_s: float) -> Sequence[Done]:
         """Evaluations finished since the last call, waiting up to ``timeout_s`` for the first.
 
-        Raises EnvironmentUnfit where the Ray that was started here has died: it would let everything wait for ever.
+        Raises EnvironmentUnfit where the Ray that was started here has died, which would let everything wait for ever, and where
+        no fit actor is left.
         """
         for server in self._servers:
             if not _is_alive(server):
@@ -102,6 +106,8 @@ class RayExecutor:
                 )
         self._dispatch()
         if not self._running:
+            if self._queue:
+                raise EnvironmentUnfit(self._unfit)
             return ()
         ready, _ = ray.wait(list(self._running), num_returns=1, timeout=timeout_s)
         if ready:
@@ -116,13 +122,13 @@ class RayExecutor:
         if not all(map(_is_alive, self._servers)):
             leftovers = _below(self._servers)  # its agents would look for their dead server for a minute
         else:
-            for actor in getattr(self, "_idle", []):
+            for actor in [*getattr(self, "_idle", []), *getattr(self, "_retired", [])]:
                 with contextlib.suppress(RayError):
                     ray.get(actor.close.remote(), timeout=10)
                 ray.kill(actor)
             for actor, *_ in getattr(self, "_running", {}).values():
                 ray.kill(actor)
-        self._idle, self._running, self._queue = [], {}, deque()
+        self._idle, self._retired, self._running, self._queue = [], [], {}, deque()
         if self._owns_ray and ray.is_initialized():
             ray.shutdown()
         for process in leftovers:
@@ -145,6 +151,11 @@ class RayExecutor:
         actor, number, request, attempts = self._running.pop(reference)
         try:
             outcome, died = ray.get(reference), False
+        except EnvironmentUnfit as error:
+            self._unfit = str(error.cause if isinstance(error, RayTaskError) else error)
+            self._retired.append(actor)
+            self._queue.appendleft((number, request, attempts))
+            return None
         except RayError as error:
             outcome, died = harness_fault(request, str(error).strip().splitlines()[-1]), True
         again = attempts + 1 < ATTEMPTS if died else to_be_repeated(outcome, attempts + 1)

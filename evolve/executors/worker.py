@@ -20,6 +20,7 @@ import psutil
 
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
+from evolve.errors import EnvironmentUnfit
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _GOODBYE_S = 5.0
@@ -56,7 +57,9 @@ class Worker:
         self._pipe.send(build)
 
     def evaluate(self, request: Request) -> Outcome:
-        """The outcome. Raises WorkerDiedError, after every process of the evaluator has been killed."""
+        """The outcome. Raises WorkerDiedError, or EnvironmentUnfit where that kept the evaluator from being built, in both
+        cases after every process of the evaluator has been killed.
+        """
         try:
             self._pipe.send(request)
             if not self._pipe.poll(self._deadline_s):
@@ -69,6 +72,8 @@ class Worker:
         if isinstance(answer, Outcome):
             return answer
         self.close()
+        if isinstance(answer, EnvironmentUnfit):
+            raise answer
         raise WorkerDiedError(str(answer))
 
     def close(self) -> None:
@@ -83,7 +88,7 @@ class Worker:
 
 
 def serve(pipe: Connection) -> None:
-    """Evaluate what comes through the pipe until it closes; an exception is sent back as text."""
+    """Evaluate what comes through the pipe until it closes; an exception is sent back as text, EnvironmentUnfit as itself."""
     evaluator: Evaluator | None = None
     try:
         evaluator = pipe.recv()()
@@ -93,7 +98,7 @@ def serve(pipe: Connection) -> None:
         pass
     except Exception as error:
         with contextlib.suppress(OSError):
-            pipe.send(f"{type(error).__name__}: {error}")
+            pipe.send(error if isinstance(error, EnvironmentUnfit) else f"{type(error).__name__}: {error}")
     finally:
         if evaluator is not None:
             evaluator.close()

@@ -67,6 +67,13 @@ CASES = {
 }
 
 
+CHEATS = {
+    "static_array", "thread_local_data", "plain_clock", "plain_system_call", "write_input", "flush_to_zero",
+    "hidden_system_call", "hidden_fork", "hidden_write", "hidden_old_system_call", "hidden_clock", "hidden_clock_p",
+}  # fmt: skip
+"""Those that tell of cheating rather than of a mistake."""
+
+
 def plan() -> Resolved:
     return vector_scale.resolved(workspaces=(Buffer(name="w", role="workspace", dtype="float32", shape=(100,)),))
 
@@ -127,6 +134,7 @@ def test_bad_candidate(backend: CpuBackend, name: str) -> None:
     assert fault.verdict is verdict, fault
     assert words in fault.message
     assert len(fault.message) < 400
+    assert bool(fault.cheats) is (name in CHEATS)
 
 
 def test_every_bad_candidate_is_tried() -> None:

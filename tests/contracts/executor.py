@@ -1,5 +1,6 @@
 """What every executor must do; ``ExecutorContract`` runs against any implementation (see tests/evolve/test_executors.py)."""
 
+import contextlib
 import os
 import subprocess
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from evaluator.outcome import Device, Effort, Outcome, Stage, Verdict
 from evaluator.request import Evaluator, Request
+from evolve.errors import EnvironmentUnfit
 from evolve.executors.base import Done, Executor
 from population.candidate import Candidate, Language, hash_text
 
@@ -19,7 +21,8 @@ NOWHERE = Device(kind="scripted", name="scripted", arch="", cores=1, peak_tflops
 
 class ScriptedEvaluator:
     """Does what the candidate's source says: ``sleep SECONDS``, ``spawn SECONDS`` (leaves a process behind), ``exit``,
-    ``raise``, ``raise-until ATTEMPT``; anything else is OK."""
+    ``raise``, ``raise-until ATTEMPT``; ``sick`` fails in a fault of the harness, once, and leaves the place unfit; anything else
+    is OK."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,10 +40,13 @@ class ScriptedEvaluator:
             os._exit(7)
         if word == "raise" or (word == "raise-until" and request.attempt < int(rest)):
             raise RuntimeError("a bug in the evaluator")
+        sick = word == "sick" and request.attempt == 0
+        if sick:
+            (self._folder / "unfit").touch()
         return Outcome(
             candidate_id=request.candidate.id,
             effort=request.effort,
-            verdict=Verdict.OK,
+            verdict=Verdict.HARNESS_FAULT if sick else Verdict.OK,
             stage=Stage.SCORE,
             message=f"attempt {request.attempt}",
             device=NOWHERE,
@@ -56,11 +62,14 @@ class ScriptedEvaluator:
 
 @dataclass(frozen=True)
 class Scripted:
-    """Builds a ScriptedEvaluator; pickles as one path."""
+    """Builds a ScriptedEvaluator; pickles as one path. The first one built after a ``sick`` candidate finds its place unfit."""
 
     folder: Path
 
     def __call__(self) -> Evaluator:
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / "unfit").unlink()
+            raise EnvironmentUnfit("this GPU is quarantined: it hangs; run `askevolve doctor`")
         return ScriptedEvaluator(self.folder)
 
     def log(self) -> list[tuple[str, int, int]]:

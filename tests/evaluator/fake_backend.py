@@ -109,6 +109,7 @@ class FakeBackend:
     device: Device = DEVICE
     language: Language = Language.CPP
     array_module: Any = np
+    free_bytes: int | None = None
     sides: list[FakeSide] = field(default_factory=list)
     windows: list[tuple[FakeSide, tuple[int, ...]]] = field(default_factory=list)
     fills: list[tuple[FakeSide, bytes, int]] = field(default_factory=list)

@@ -9,7 +9,7 @@ from evaluator.outcome import Outcome, Stage, Verdict
 from evaluator.request import Request
 from population.candidate import Candidate, Language, short_id
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs, candidate, fault, noisy
-from tests.evaluator.tiny_harness import harness
+from tests.evaluator.tiny_harness import harness, tiny
 
 
 def evaluated(tmp_path: Path, behaviour: Behaviour, incumbent_low: float | None = None, set_name: str = "three") -> Outcome:
@@ -146,6 +146,17 @@ def test_noise_beyond_the_limit_is_ambiguous_with_its_wide_interval(tmp_path: Pa
     assert found.fitness is not None
     assert found.fitness.high - found.fitness.low > 0.1
     assert len(found.timings) == 3
+
+
+def test_a_suspect_is_checked_under_all_distributions(tmp_path: Path) -> None:
+    found = {}
+    for thorough in (False, True):
+        outcome = harness(FakeBackend(), tmp_path).evaluate(Request(candidate=candidate(), thorough=thorough))
+        assert outcome.verdict is Verdict.OK
+        found[thorough] = {(check.scenario, check.distribution) for check in outcome.checks}
+        assert any("caught cheating" in note for note in outcome.notes) is thorough
+    everything = {(name, distribution) for name in outcome.supported for distribution in tiny().distributions}
+    assert found[False] < everything == found[True]
 
 
 def test_every_process_is_closed_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from evaluator.cache import BuildCache
 from evaluator.cuda.cubin import CubinError, read_cubin
 from evaluator.cuda.gate import gate_cuda
 from evaluator.cuda.nvrtc import compile_cuda
-from evaluator.cuda.ptx import device_variables, read_entries
+from evaluator.cuda.ptx import device_variables, read_entries, recursive_function
 from evaluator.outcome import Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from tests.evaluator.cuda_cases import ARCHS, DATA, HONEST, launch, plan
@@ -140,6 +140,24 @@ def test_early_dependent_launch_is_refused(text: str, cache: BuildCache) -> None
     assert "releases dependent launches early" in message
 
 
+@pytest.mark.parametrize(
+    ("source", "reaches"),
+    [
+        (STATE["D1 static"], "state that outlives a launch"),
+        (f"{HEAD} x[n] = clock64(); }}", "reads a clock"),
+        (f'{HEAD} printf("x"); }}', ""),
+        (HEAD.replace("int n", "float n") + " x[0] = n; }", ""),
+        (HEAD.replace('extern "C" ', "") + " x[n] = 1.f; }", ""),
+    ],
+)
+def test_what_lets_a_kernel_cheat_is_told_from_a_mistake(source: str, reaches: str, cache: BuildCache) -> None:
+    build = compile_cuda(source, PLAN, "sm_90a", cache)
+    assert isinstance(build, Build)
+    fault = gate_cuda(build, PLAN)
+    assert fault is not None
+    assert fault.reaches == fault.cheats == reaches
+
+
 def test_an_entry_point_injected_by_assembly_is_refused(cache: BuildCache) -> None:
     source = f'{HEAD} asm volatile("ret;}}\\n.visible .entry evil(.param .u64 p) {{"); }}'
     assert "entry point evil" in message_of(source, PLAN, cache)
@@ -239,6 +257,57 @@ def test_too_many_registers_for_the_block(cache: BuildCache) -> None:
     source += "__syncthreads();\n#pragma unroll\nfor (int i = 0; i < 100; ++i) x[i * n + threadIdx.x] = v[99 - i]; }"
     assert "write __launch_bounds__(1024)" in message_of(source, plan(launch("k", "x:p n:i", block=(1024, 1, 1))), cache)
     assert message_of(source, plan(launch("k", "x:p n:i", block=(256, 1, 1))), cache) == ""
+
+
+POINTER = "typedef float (*F)(const float*, int);"
+RECURSION = {
+    "itself": (
+        "__device__ __noinline__ float f(const float* x, int n) { return n < 0 ? 1.f : x[n] * f(x, n - 1) + f(x, n - 2); }",
+        "f",
+    ),
+    "each other": (
+        "__device__ float g(const float* x, int n);"
+        "__device__ __noinline__ float f(const float* x, int n) { return n < 0 ? 1.f : x[n] + g(x, n - 1) * g(x, n - 3); }"
+        "__device__ __noinline__ float g(const float* x, int n) { return n < 0 ? 2.f : x[n] * f(x, n - 2) - f(x, n >> 1); }",
+        "f",
+    ),
+    "by its address": (
+        POINTER + "__device__ __noinline__ float f(const float* x, int n) { volatile F again = f; "
+        "return n < 0 ? 1.f : x[n] + again(x, n - 1); }",
+        "f",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", sorted(RECURSION))
+def test_recursion_shows_in_the_ptx_alone(way: str, cache: BuildCache) -> None:
+    source, name = RECURSION[way]
+    resolved = plan(launch("k", "x:p n:i"))
+    build = compile_cuda(f"{source} {HEAD} x[n] = f(x, n); }}", resolved, "sm_90a", cache)
+    assert isinstance(build, Build)
+    found = recursive_function(build.ptx, "k")
+    assert found is not None
+    assert f"{len(name)}{name}" in found  # mangled
+    assert f"kernel k calls {found}, which calls itself" in message_of(f"{source} {HEAD} x[n] = f(x, n); }}", resolved, cache)
+
+
+def test_calls_without_a_cycle_are_no_recursion() -> None:
+    ptx = """.version 9.0
+.target sm_90a
+.extern .func (.param .b32 r) outside(.param .b32 a);
+.func (.param .b32 func_retval0) leaf(.param .b32 leaf_param_0) { ret; }
+.func  (.param .b32 func_retval0) middle(
+    .param .b32 middle_param_0
+)
+{ { call.uni (r), leaf, (p); } call.uni (r), leaf, (p); ret; }
+.func loop(.param .b32 a) .noreturn { call.uni loop, (a); } // call loop
+.visible .entry k(.param .u64 k_param_0) { mma {%r1, %r2}; call.uni (r), middle, (p); call (r), outside, (p); ret; }
+.visible .entry spins(.param .u64 p) { call.uni loop, (p); }
+"""
+    assert recursive_function(ptx, "k") is None
+    assert recursive_function(ptx, "spins") == "loop"
+    assert recursive_function(ptx.replace("{ ret; }", "{ call.uni middle, (p); ret; }"), "k") == "middle"
+    assert recursive_function(ptx.replace("(r), leaf", "(r), /* leaf */ far_leaf"), "k") is None
 
 
 def test_a_huge_cubin_is_refused(cache: BuildCache, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ pytest.importorskip("cuda.bindings.driver")
 from evaluator.backend import Build, Program
 from evaluator.cuda import sanitizer
 from evaluator.cuda.replay import Replay
-from evaluator.cuda.sanitizer import Inspection, Result, inspect_build, judge_output, notes_of, smallest_notes
+from evaluator.cuda.sanitizer import Inspection, Result, inspect_build, inspect_smallest, judge_output, judged
+from evaluator.outcome import Fault, Stage, Verdict
+from evaluator.plan.resolved import Resolved
 from tests.contracts import vector_scale
 from tests.evaluator.tiny_harness import tiny
 
@@ -29,10 +31,12 @@ STRAY = """========= COMPUTE-SANITIZER
 =========     Access at 0x7f2a00008d10 is out of bounds
 ========= ERROR SUMMARY: 1 error
 """
+MISALIGNED = STRAY.replace("of size 4", "of size 16").replace("out of bounds", "misaligned")
 RACE = """========= Error: Race reported between Write access at scaled+0x270
 =========     and Read access at scaled+0x200 [128 hazards]
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
 """
+WARNED = RACE.replace("Error:", "Warning:").replace("(1 error, 0 warnings)", "(0 errors, 1 warning)")
 
 
 def stand_in(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,10 +71,21 @@ def test_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("memcheck", 0, CLEAN["memcheck"], Result.CLEAN, ""),
         ("racecheck", 0, CLEAN["racecheck"], Result.CLEAN, ""),
-        ("memcheck", 9, STRAY, Result.FINDINGS, "Invalid __global__ read of size 4 bytes"),
+        ("memcheck", 9, STRAY, Result.FINDINGS, "Invalid __global__ read of size 4 bytes, out of bounds"),
+        (
+            "memcheck",
+            9,
+            STRAY + STRAY.replace("d10", "e20"),
+            Result.FINDINGS,
+            "Invalid __global__ read of size 4 bytes, out of bounds",
+        ),
+        ("memcheck", 9, MISALIGNED, Result.FINDINGS, "Invalid __global__ read of size 16 bytes, misaligned"),
+        ("racecheck", 9, WARNED, Result.CLEAN, ""),
+        ("racecheck", 0, WARNED, Result.CLEAN, ""),
+        ("memcheck", 9, "========= Program hit an error\n========= ERROR SUMMARY: 1 error", Result.UNAVAILABLE, "1 error"),
         ("racecheck", 9, RACE, Result.FINDINGS, "Race reported between Write access at scaled+0x270"),
         ("racecheck", 0, RACE, Result.FINDINGS, "Race reported"),
-        ("memcheck", 9, "", Result.FINDINGS, "0 findings"),
+        ("memcheck", 9, "", Result.UNAVAILABLE, "status 9: no output"),
         ("memcheck", 1, "========= Error: Device not supported", Result.UNAVAILABLE, "status 1: Error: Device not supported"),
         ("memcheck", 0, "no summary", Result.UNAVAILABLE, "no summary"),
         ("memcheck", 255, "", Result.UNAVAILABLE, "no output"),
@@ -81,6 +96,7 @@ def test_what_the_output_means(tool: str, status: int | None, output: str, resul
     found = judge_output(tool, status, output, 7.0)
     assert found.result is result
     assert words in found.detail
+    assert found.detail.count("Invalid") <= 1
 
 
 def test_a_slow_tool_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,17 +108,59 @@ def test_a_host_without_the_tool_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sanitizer, "SYSTEM", tmp_path / "none")
     assert inspect().result is Result.UNAVAILABLE
-    assert notes_of("tiny", inspect) == (
+    assert judged(plan(), inspect) == (
         "stray accesses not checked by memcheck: compute-sanitizer isn't installed",
         "races not checked by racecheck: compute-sanitizer isn't installed",
     )
 
 
-def test_notes_of_a_final() -> None:
-    found = {"memcheck": Inspection(tool="memcheck", result=Result.CLEAN), "racecheck": judge_output("racecheck", 9, RACE, 1.0)}
-    clean, race = notes_of("tiny", found.__getitem__)
+def plan(nondeterministic: bool = False) -> Resolved:
+    return replace(vector_scale.resolved(), scenario="tiny", nondeterministic=nondeterministic)
+
+
+def said(memcheck: str = CLEAN["memcheck"], racecheck: str = CLEAN["racecheck"]) -> dict[str, Inspection]:
+    texts = {"memcheck": memcheck, "racecheck": racecheck}
+    return {tool: judge_output(tool, 9 if text not in CLEAN.values() else 0, text, 1.0) for tool, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("memcheck", "racecheck", "verdict", "words"),
+    [
+        (
+            STRAY,
+            RACE,
+            Verdict.OUT_OF_BOUNDS,
+            "memcheck reports in tiny: Invalid __global__ read of size 4 bytes, out of bounds. Check",
+        ),
+        (MISALIGNED, RACE, Verdict.CRASH, "read of size 16 bytes, misaligned. Align vector loads"),
+        (MISALIGNED + STRAY, RACE, Verdict.CRASH, "misaligned"),
+        (STRAY + MISALIGNED, RACE, Verdict.OUT_OF_BOUNDS, "out of bounds"),
+        (
+            CLEAN["memcheck"],
+            RACE,
+            Verdict.NONDETERMINISTIC,
+            "racecheck reports in tiny: Error: Race reported between Write access",
+        ),
+        ("", RACE, Verdict.NONDETERMINISTIC, "say nondeterministic = true in the plan"),
+    ],
+)
+def test_what_a_tool_finds_is_the_verdict(memcheck: str, racecheck: str, verdict: Verdict, words: str) -> None:
+    fault = judged(plan(), said(memcheck, racecheck).__getitem__)
+    assert isinstance(fault, Fault)
+    assert (fault.verdict, fault.stage, fault.scenario) == (verdict, Stage.CHECK, "tiny")
+    assert words in fault.message
+    assert fault.detail
+
+
+def test_races_that_the_plan_declares_are_a_note_and_stray_accesses_are_not() -> None:
+    clean, race = judged(plan(nondeterministic=True), said(racecheck=RACE).__getitem__)
     assert clean == "memcheck is clean on tiny"
-    assert race.startswith("racecheck reports on tiny: Error: Race reported")
+    assert race.startswith("racecheck reports on tiny, which the plan declares: Error: Race reported")
+    assert isinstance(judged(plan(nondeterministic=True), said(memcheck=STRAY).__getitem__), Fault)
+
+
+def test_warnings_of_racecheck_are_no_verdict() -> None:
+    assert judged(plan(), said(racecheck=WARNED).__getitem__) == ("memcheck is clean on tiny", "racecheck is clean on tiny")
 
 
 def test_a_final_looks_at_its_cheapest_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +177,7 @@ def test_a_final_looks_at_its_cheapest_program(tmp_path: Path, monkeypatch: pyte
         )
         for scenario in reversed(task.card("three").scenarios)
     ]
-    notes = smallest_notes(session, programs, np.random.default_rng(1))  # type: ignore[arg-type]
+    notes = inspect_smallest(session, programs, np.random.default_rng(1))  # type: ignore[arg-type]
     assert notes == ("memcheck is clean on n4", "racecheck is clean on n4")
     replay = pickle.loads((tmp_path / "file").read_bytes())
     assert replay.resolved.scenario == "n4"

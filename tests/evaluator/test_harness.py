@@ -51,6 +51,17 @@ def test_after_a_fault_the_next_candidate_gets_the_same_score(tmp_path: Path) ->
     assert first.fitness == again.fitness
 
 
+@pytest.mark.parametrize(("free_bytes", "slots"), [(None, 8), (1 << 30, 8), (12 * 5 * 288, 5), (0, 2)])
+def test_buffers_take_what_there_is_room_for_on_the_device(free_bytes: int | None, slots: int, tmp_path: Path) -> None:
+    backend = FakeBackend(free_bytes=free_bytes)
+    judge = harness(backend, tmp_path)
+    assert judge.evaluate(Request(candidate=candidate())).verdict is Verdict.OK
+    largest = max(side.slots for side in backend.sides if side.scenario.name == "n4")
+    assert largest == slots
+    pool = judge._session.pool
+    assert pool._most_bytes == (QUICK.pool_bytes if free_bytes is None else min(QUICK.pool_bytes, free_bytes // 6))
+
+
 def test_the_controls_run_once_a_session(tmp_path: Path) -> None:
     backend = FakeBackend()
     judge = harness(backend, tmp_path)

@@ -11,6 +11,7 @@ import pytest
 from evaluator.outcome import Verdict
 from evaluator.request import Evaluator, Request
 from evolve.api import run
+from evolve.errors import EnvironmentUnfit
 from evolve.executors.ahead import Ahead, Job
 from evolve.executors.base import Executor
 from evolve.executors.elsewhere import Elsewhere
@@ -23,6 +24,14 @@ from tests.evolve.simulation import SlowSimulation, config, essence, shuffled, s
 class TestInline(ExecutorContract):
     def make(self, build: Callable[[], Evaluator]) -> Executor:
         return InlineExecutor(build)
+
+    def test_an_unfit_machine_ends_it_and_the_request_stays(self, executor: Executor, script: Scripted) -> None:
+        executor.submit(1, request_of("sick"))
+        with pytest.raises(EnvironmentUnfit, match="this GPU is quarantined: it hangs; run `askevolve doctor`"):
+            executor.collect(0.1)
+        assert [source for source, _, _ in script.log()] == ["sick", "closed"]
+        with pytest.raises(EnvironmentUnfit):
+            executor.collect(0.1)
 
 
 class TestProcesses(ExecutorContract):
@@ -53,6 +62,24 @@ class TestProcesses(ExecutorContract):
         wait_for(lambda: not executor.collect(0.1) and len(script.log()) == 2 and len(sleepers("7461")) == 1)
         assert script.log()[1][1] == 1
         assert first not in sleepers("7461")
+
+    def test_an_unfit_place_is_not_asked_again_and_its_request_goes_to_another(self, pair: Executor, script: Scripted) -> None:
+        pair.submit(1, request_of("sick"))
+        [done] = collect_all(pair, 1)
+        assert (done.number, done.outcome.verdict, done.outcome.message) == (1, Verdict.OK, "attempt 1")
+        for number in range(2, 6):
+            pair.submit(number, request_of(f"kernel {number}"))
+        collect_all(pair, 4)
+        pids = [pid for source, attempt, pid in script.log() if source.startswith("kernel") or attempt]
+        assert len(pids) == 5
+        assert len(set(pids)) == 1
+
+    def test_where_every_place_is_unfit_it_is_said(self, executor: Executor, script: Scripted) -> None:
+        executor.submit(1, request_of("sick"))
+        executor.submit(2, request_of("waits"))
+        with pytest.raises(EnvironmentUnfit, match="this GPU is quarantined"):
+            collect_all(executor, 1)
+        assert {source for source, _, _ in script.log()} == {"sick", "closed"}
 
     def test_close_in_the_middle_of_an_evaluation_leaves_no_process(self, executor: Executor, script: Scripted) -> None:
         executor.submit(1, request_of("spawn 7462"))
@@ -118,6 +145,15 @@ class TestRay(ExecutorContract):
         [done] = collect_all(executor, 1)
         assert done.outcome.verdict is Verdict.HARNESS_FAULT
         assert "status 7" in done.outcome.message
+
+    def test_an_unfit_actor_is_not_asked_again(self, executor: Executor, script: Scripted) -> None:
+        executor.submit(1, request_of("sick"))
+        [done] = collect_all(executor, 1)
+        assert (done.outcome.verdict, done.outcome.message) == (Verdict.OK, "attempt 1")
+        executor.submit(2, request_of("sick "))
+        with pytest.raises(EnvironmentUnfit, match=r"^this GPU is quarantined"):
+            collect_all(executor, 1)
+        assert [source for source, _, _ in script.log() if source != "closed"] == ["sick", "sick", "sick "]
 
     def test_more_workers_than_cpus_is_refused_with_advice(self, script: Scripted) -> None:
         from evolve.executors.ray_executor import RayExecutor

@@ -83,7 +83,7 @@ def test_an_honest_kernel_is_clean(name: str, tool: str, arch: str, cache: Build
     [
         (bad_source("write_past_end"), "memcheck", "Invalid __global__ write"),
         (bad_source("reads_slack"), "memcheck", "Invalid __global__ read"),
-        (bad_source("misaligned_vector"), "memcheck", "isaligned"),
+        (bad_source("misaligned_vector"), "memcheck", "of size 16 bytes, misaligned"),
         (RACE, "racecheck", "Race reported"),
     ],
     ids=["write_past_end", "reads_slack", "misaligned_vector", "race"],

@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.outcome import Fault, Stage, Verdict
+from evaluator.outcome import Fault, Outcome, Stage, Verdict
+from evaluator.request import Request
 from evaluator.simulated import SimulatedEvaluator
 from evolve import api
+from evolve.errors import EnvironmentUnfit
 from evolve.utilisation import Utilisation
 
 
@@ -166,6 +168,24 @@ def test_faults_of_the_harness_end_a_run_with_4_and_the_command_that_goes_on(ask
     assert ran.code == 4
     assert "askevolve resume runs/sim" in ran.err
     assert "askevolve doctor" in ran.err.splitlines()[-1]
+
+
+def test_a_gpu_that_is_quarantined_meanwhile_ends_a_run_with_4_and_its_reason(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate = SimulatedEvaluator.evaluate
+    requests: list[object] = []
+
+    def falling(self: SimulatedEvaluator, request: Request) -> Outcome:
+        requests.append(request)
+        if len(requests) > 3:
+            raise EnvironmentUnfit("this GPU is quarantined: it hangs; `askevolve doctor` lifts it")
+        return evaluate(self, request)
+
+    monkeypatch.setattr(SimulatedEvaluator, "evaluate", falling)
+    ran = ask("run", "sim.toml", "--set", "executor.kind=inline")
+    assert ran.code == 4
+    assert "askevolve resume runs/sim" in ran.err
+    assert "this GPU is quarantined: it hangs; `askevolve doctor` lifts it" in ran.err.splitlines()[-1]
+    assert "stopped because nothing is left that may evaluate" in ask("status", "sim").out
 
 
 def test_an_error_nobody_foresaw_shows_its_traceback_and_gives_1(ask, monkeypatch: pytest.MonkeyPatch) -> None:
