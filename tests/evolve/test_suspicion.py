@@ -118,29 +118,33 @@ def right(candidate_id: str) -> Outcome:
     return replace(SimulatedEvaluator(card(), 5).evaluate(Request(candidate=seed)), candidate_id=candidate_id, fault=None)
 
 
+def is_suspect(suspicion: Suspicion, one: Step) -> bool:
+    return bool({one.parent_id, one.candidate_id} & suspicion.suspects)
+
+
 def test_what_comes_from_one_that_a_final_caught_is_out_until_it_passes_in_full() -> None:
     suspicion = Suspicion()
     steps = [step(0, None, "seed"), step(1, "seed", "cheat"), step(2, "cheat", "child"), step(3, "child", "grandchild"),
              step(4, "seed", "honest"), step(5, "cheat", "verified"), step(6, "verified", "heir")]  # fmt: skip
     for each in steps:
-        assert not suspicion.asks_for_all(each)
-        suspicion.take_in(each, right(each.candidate_id or ""))
+        assert not is_suspect(suspicion, each)
+        suspicion.take_in(each, right(each.candidate_id or ""), in_full=False)
     suspicion.verified("verified")
     suspicion.caught("cheat", steps)
     assert suspicion.shut_out == {"child", "grandchild"}
     assert suspicion.watched == {"seed"}
     in_flight = step(7, "grandchild", "late")
-    suspicion.take_in(in_flight, right("late"))
+    suspicion.take_in(in_flight, right("late"), in_full=False)
     assert suspicion.shut_out == {"child", "grandchild", "late"}
     again = step(8, "honest", "child")
-    assert suspicion.asks_for_all(again)
-    suspicion.take_in(again, replace(right("child"), verdict=Verdict.WRONG, fault=fault_of(Verdict.WRONG)))
+    assert is_suspect(suspicion, again)
+    suspicion.take_in(again, replace(right("child"), verdict=Verdict.WRONG, fault=fault_of(Verdict.WRONG)), in_full=True)
     assert "child" in suspicion.shut_out
-    assert suspicion.asks_for_all(step(9, "honest", "grandchild"))
-    suspicion.take_in(step(9, "honest", "grandchild"), right("grandchild"))
+    assert is_suspect(suspicion, step(9, "honest", "grandchild"))
+    suspicion.take_in(step(9, "honest", "grandchild"), right("grandchild"), in_full=True)
     assert suspicion.shut_out == {"child", "late"}
-    assert not suspicion.asks_for_all(step(10, "grandchild", "clean"))
-    assert suspicion.asks_for_all(step(11, "seed", "watched"))
+    assert not is_suspect(suspicion, step(10, "grandchild", "clean"))
+    assert is_suspect(suspicion, step(11, "seed", "watched"))
 
 
 def test_a_final_that_catches_empties_the_archive_of_its_unexamined_descendants(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_two_who_answer_get_different_prompts_until_a_lease_runs_out(waiting, mo
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (UNUSABLE, "header_missing"),
+        (UNUSABLE, "no_code"),
         ('+++\nhypothesis = "h"\n+++\nno edit', "no_code"),
         ('+++\nhypothesis = "h"\n+++\n<<<<<<< SEARCH\nnowhere\n=======\nx\n>>>>>>> REPLACE\n', "no_match"),
     ],
