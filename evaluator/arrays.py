@@ -55,6 +55,16 @@ def module_for(backend_kind: str) -> Any:
     return importlib.import_module("cupy") if backend_kind == "cuda" else np
 
 
+def is_cupy(array: Any) -> bool:
+    """Whether the array lies on a CUDA device, where kernels of ours take it."""
+    return array_module(array).__name__ == "cupy"
+
+
+def memory_bytes(xp: Any) -> int | None:
+    """All memory of the device on which the module's arrays live; None for the host."""
+    return int(xp.cuda.Device().mem_info[1]) if xp.__name__ == "cupy" else None
+
+
 def to_host(array: Any) -> Any:
     """The array as a numpy array; no copy where it is one."""
     xp = array_module(array)

@@ -120,16 +120,23 @@ class Task:
         return self._checked("plain", given, symbols, "output", _module_of(inputs))
 
     def tolerances(self, symbols: Symbols, inputs: Arrays, expected: Expected) -> dict[str, Tolerance]:
-        """The allowed error of each output on these inputs, from several orders of plain maths (more for small tensors)."""
+        """The allowed error of each output on these inputs, from several orders of plain maths (more for small tensors).
+
+        A task whose ``task.py`` has ``part`` runs plain maths on a part of the work where the whole is too large.
+        """
         elements = max(1, min(array.size for array in expected.values()))
         orders = max(2, min(_MOST_ORDERS, _ENOUGH_ELEMENTS // elements))
-        plains = [self.plain(symbols, inputs, order) for order in range(orders)]
+        part: dict[str, Any] = {"symbols": symbols, "inputs": inputs, "expected": expected}
+        if hasattr(self._module(), "part"):
+            part = self._arrays_function("part")(symbols, inputs, expected)
+        plains = [self.plain(part["symbols"], part["inputs"], order) for order in range(orders)]
         return {
             spec.name: derive(
                 expected[spec.name],
                 [plain[spec.name] for plain in plains],
                 dtype_of(spec, symbols),
                 self.definition.tolerance.get(spec.name, 0.0),
+                part["expected"][spec.name],
             )
             for spec in self.outputs
         }
