@@ -41,9 +41,9 @@ class Comparison:
 class Errors:
     """What the errors of one output amount to, in the output's unit.
 
-    ``share`` is the largest error as a share of its allowance (-1: no expected value is finite), ``at`` its flat index, ``error``,
-    ``allowed``, ``got`` and ``want`` belong to it. ``over`` elements are off by more than allowed, at ``misplaced`` ones NaN or infinities differ;
-    ``finite`` expected values enter ``squares``.
+    ``share`` is the largest error as a share of its allowance (-1: no expected value is finite), ``at`` its flat index;
+    ``error``, ``allowed``, ``got`` and ``want`` belong to it. ``over`` elements are off by more than allowed, at ``misplaced``
+    ones NaN or infinities differ; ``finite`` expected values enter ``squares``.
     """
 
     share: float

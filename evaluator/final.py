@@ -27,7 +27,8 @@ BEST_OF_ALL = "best of all"
 def final(session: Session, request: Request) -> Outcome:
     """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
     secret = session.entropy(FRESH_SECRET_BYTES)
-    fresh = replace(session, pool=Pool(session.task, session.settings.pool_bytes, secret, session.backend.array_module))
+    pool = Pool(session.task, session.settings.pool_bytes, secret, session.backend.array_module)
+    fresh = replace(session, pool=pool, publishes=True)
     findings = Findings(session=fresh, request=request, started_s=fresh.clock())
     prepared = prepare(fresh, request.candidate, fresh.card)
     if isinstance(prepared, Fault):

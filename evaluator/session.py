@@ -36,7 +36,10 @@ class Controls:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """Task, backend, settings and pool of one harness, the primary baseline first. ``controls`` is set once, when first timed."""
+    """Task, backend, settings and pool of one harness, the primary baseline first. ``controls`` is set once, when first timed.
+
+    ``publishes``: what comes out may be published, so every timed execution is compared.
+    """
 
     task: Task
     card: TaskCard
@@ -49,6 +52,7 @@ class Session:
     pressure: Pressure
     lock: Path
     controls: Controls | None = None
+    publishes: bool = False
 
     @property
     def everyday(self) -> str:
@@ -132,6 +136,7 @@ class Session:
             clock=self.clock,
             pressure=self.pressure,
             stop_below=stop_below,
+            compared=None if self.publishes else self.settings.compared_per_window,
         )
 
     @contextmanager

@@ -34,6 +34,7 @@ class HarnessSettings:
     disturbed_share: float = 0.02  # CPU time that others were kept waiting for, as a share of a block
     physics_factor: float = 0.95  # a time under this share of the floor is TOO_FAST
     slowed_by: float = 0.03  # the sensitivity control slows a copy of the baseline by this
+    compared_per_window: int | None = None  # timed executions of a window compared in a search, drawn in secret (None: all)
     pool_members: int = 3  # of the everyday distribution; others have one
     pool_bytes: int = 1 << 30
     search_distributions: int = 3  # distributions per scenario in a search; finals take all ...
@@ -84,8 +85,9 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
     """Settings for a GPU at the pace "full" (published numbers) or "quick" (seconds a candidate); ValueError for another.
 
     Buffers and answers live in the GPU's memory, and events on the device time kernels to a fraction of a per cent: windows and
-    races are short. A final of long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 1k tokens in the
-    sets of attention) bounds that.
+    races are short, and of a window's executions a search compares one, which the candidate can't know while it runs. A final of
+    long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 1k tokens in the sets of attention) bounds
+    that.
     """
     if pace not in ("full", "quick"):
         raise ValueError(f"the pace is full or quick, not {pace!r}")
@@ -105,7 +107,8 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
         max_slots=8,
         side_bytes=8 << 30,
         race_cap_s=6.0,
-        pool_bytes=24 << 30,
+        compared_per_window=1,
+        pool_bytes=48 << 30,
         full_check_flop=3e11,
     )
     return dataclasses.replace(full, **quick) if pace == "quick" else full

@@ -49,7 +49,10 @@ def rival_opponent(session: Session, rival: Prepared) -> Opponent:
 
 
 def examine(findings: Findings, rng: np.random.Generator, program: Program, distributions: Sequence[str]) -> Fault | None:
-    """Check the program under each distribution in a process of its own; the checks are kept in ``findings``."""
+    """Check the program under each distribution in a process of its own; the checks are kept in ``findings``.
+
+    The baseline's outputs, which decide nothing, are asked for in a search only where they are kept with everyday inputs.
+    """
     session = findings.session
     side = session.backend.start(program, CHECK_SLOTS)
     if isinstance(side, Fault):
@@ -57,7 +60,9 @@ def examine(findings: Findings, rng: np.random.Generator, program: Program, dist
     with closing(side):
         for distribution in distributions:
             draw = session.draw(program.scenario, distribution, rng)
-            peer = baseline_outputs(session, program, draw, rng)
+            peer = (
+                baseline_outputs(session, program, draw, rng) if session.publishes or distribution == session.everyday else None
+            )
             checked = check(side, draw, session.examination(rng, program.scenario, program.resolved.nondeterministic), peer)
             if checked.near_miss:
                 checked = _confirmed(session, rng, side, program, distribution, checked)

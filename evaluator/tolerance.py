@@ -44,8 +44,9 @@ def derive(
     of the rows' floors. A unit in the last place of float32 lies below 1e-5 x max|v| by itself, since |out| <= max|v|.
 
     ``plains`` are outputs of plain maths in stored form. Several (other orders of summation) guard against a lucky one in small
-    tensors: the largest error counts. Where they belong to a part of the work only, ``plain_expected`` is what was expected there.
-    ValueError where plain maths has NaN or infinities in other places than the reference, because no tolerance can then be derived.
+    tensors: the largest error counts. ``plain_expected`` is what was expected of them where they belong to a part of the work.
+    ValueError where plain maths has NaN or infinities in other places than the reference, because no tolerance can then be
+    derived.
     """
     xp = array_module(expected)
     finite = xp.isfinite(expected)

@@ -34,8 +34,8 @@ IDENTITY = Transform(apply=dict, undo=dict)
 class Move:
     """An exact change of one tensor: entries reordered, then signs flipped, then all times 2^exponent.
 
-    ``order`` gives for an axis (any but the last) which old entry stands at each place. ``flips`` has as many axes as the tensor, each
-    of them shorter by a whole factor: one flip then holds for that many neighbours.
+    ``order`` gives for an axis (any but the last) which old entry stands at each place. ``flips`` has as many axes as the
+    tensor, each of them shorter by a whole factor: one flip then holds for that many neighbours.
     """
 
     order: Mapping[int, NDArray[np.int64]]

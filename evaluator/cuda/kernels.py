@@ -69,7 +69,7 @@ def move(array: Any, dtype: str, order: Mapping[int, NDArray[np.int64]], flips: 
 
 
 def judge(expected: Any, got: Any, dtype: str, row_allowed: Any) -> Errors | None:
-    """What the errors of ``got`` amount to; one wait for the device. None where the arrays aren't of the kind that the kernel takes.
+    """What the errors of ``got`` amount to, for one wait; None where the arrays aren't of the kind that the kernel takes.
 
     ``expected`` is float64 or float32 and has rows along its last axis, ``row_allowed`` float64 with one value a row.
     """
