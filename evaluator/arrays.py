@@ -57,7 +57,7 @@ def module_for(backend_kind: str) -> Any:
 
 def is_cupy(array: Any) -> bool:
     """Whether the array lies on a CUDA device, where kernels of ours take it."""
-    return array_module(array).__name__ == "cupy"
+    return bool(array_module(array).__name__ == "cupy")
 
 
 def memory_bytes(xp: Any) -> int | None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.backend import Program
-from evaluator.baseline import Baseline
-from evaluator.cascade import by_cost, open_findings, score, time_primary
+from evaluator.cascade import by_cost, open_findings, run_controls_once, score, time_all
+from evaluator.contests import Contest, claimed
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
 from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
@@ -15,11 +15,10 @@ from evaluator.pool import Pool, random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
 from evaluator.session import Session
-from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent, rival_opponent, slower_than
+from evaluator.stages import baseline_opponent, examine, rival_opponent
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
-OUTCLASSED_BY = 1.15
 BEST_OF_ALL = "best of all"
 """The opponent that is, scenario by scenario, the baseline against which the candidate does worst."""
 
@@ -40,37 +39,67 @@ def final(session: Session, request: Request) -> Outcome:
     if isinstance(hidden, Fault):
         return findings.refused(hidden)
     rivals = _prepared_rivals(findings)
+    contests = [*(Contest(opponent=baseline_opponent(fresh, one), baseline=one) for one in fresh.baselines[1:])]
+    contests += [Contest(opponent=rival_opponent(fresh, rival), scenarios=claimed(rival)) for rival in rivals]
+    _note_dear(findings, (*programs, *hidden))
     with fresh.backend.lease(f"final of {short_id(request.candidate.id)}") as findings.lease:
-        fault = _check_everything(findings, rng, (*programs, *hidden))
+        fault = _check_all(findings, rng, hidden) or _judge_all(findings, rng, programs, contests)
+        session.controls = fresh.controls
         if fault is not None:
             return findings.refused(fault)
-        for note in _sanitized(fresh, programs, rng):
-            findings.note(note)
-        timed = time_primary(findings, rng, programs)
-        session.controls = fresh.controls
-        if isinstance(timed, Fault):
-            return findings.refused(timed)
-        versus = _versus(findings, rng, programs, rivals)
-        return replace(score(findings), versus=versus)
+        versus = (*(contest.score(findings) for contest in contests), _best_of_all(findings, programs))
+        return replace(score(findings), versus=tuple(found for found in versus if found is not None))
 
 
-def _check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Every program, of claimed and of hidden scenarios, under all distributions where answers are cheap."""
-    session, limit = findings.session, findings.session.settings.full_check_flop
-    dear = 0
+def _judge_all(
+    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], contests: Sequence[Contest]
+) -> Fault | None:
+    """Check and race all programs, batch by batch; the session's controls are run in the middle one, as in a search."""
+    for number, batch in enumerate(_batches(findings.session, programs)):
+        fault = _check_all(findings, rng, batch)
+        if fault is not None:
+            return fault
+        if number == 0:
+            for note in _sanitized(findings.session, programs, rng):
+                findings.note(note)
+            fault = run_controls_once(findings, rng, programs)
+        fault = fault or time_all(findings, rng, batch)
+        if fault is not None:
+            return fault
+        for contest in contests:
+            contest.hold(findings, rng, batch)
+    return None
+
+
+def _batches(session: Session, programs: Sequence[Program]) -> Sequence[Sequence[Program]]:
+    """Programs that are checked and raced together: on a GPU one by one, while its memory holds their answers; else all."""
+    return [(program,) for program in programs] if session.backend.device.kind == "cuda" else [programs]
+
+
+def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
+    """Every program under all distributions where answers are cheap, else as in a search."""
+    session = findings.session
     for program in programs:
-        names: Sequence[str] = session.task.distributions
-        if limit is not None and session.work_flop(program.scenario) > limit:
-            names, dear = session.some_distributions(rng), dear + 1
+        names = session.some_distributions(rng) if _is_dear(session, program) else session.task.distributions
         fault = examine(findings, rng, program, names)
         if fault is not None:
             return fault
+    return None
+
+
+def _is_dear(session: Session, program: Program) -> bool:
+    limit = session.settings.full_check_flop
+    return limit is not None and session.work_flop(program.scenario) > limit
+
+
+def _note_dear(findings: Findings, programs: Sequence[Program]) -> None:
+    session = findings.session
+    dear = sum(_is_dear(session, program) for program in programs)
     if dear:
         findings.note(
-            f"{dear} of {len(programs)} scenarios need more than {limit:.3g} FLOP and were checked under "
-            f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
+            f"{dear} of {len(programs)} scenarios need more than {session.settings.full_check_flop:.3g} FLOP and were checked "
+            f"under {session.settings.search_distributions} of {len(session.task.distributions)} distributions each, drawn at random"
         )
-    return None
 
 
 def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> Sequence[str]:
@@ -97,51 +126,6 @@ def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...]
         return ()
     findings.note(f"{len(prepared.programs)} of {len(scenarios)} hidden scenarios lie in the claimed domain and were checked")
     return by_cost(session, prepared.programs)
-
-
-def _versus(
-    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], rivals: Sequence[Prepared]
-) -> tuple[Fitness, ...]:
-    """Scores against the other baselines, each over the scenarios that it computes, against the best of all baselines, and
-    against each rival over the scenarios that both claim.
-    """
-    session = findings.session
-    scores = [_race_peer(findings, rng, baseline, programs) for baseline in session.baselines[1:]]
-    scores.append(_best_of_all(findings, programs))
-    opponents: list[tuple[Opponent, Sequence[Program]]] = []
-    for rival in rivals:
-        claimed = {program.scenario.name for program in rival.programs}
-        shared = [program for program in programs if program.scenario.name in claimed]
-        opponents.append((rival_opponent(session, rival), shared))
-    scores += [_race_all(findings, rng, shared, opponent) for opponent, shared in opponents]
-    return tuple(found for found in scores if found is not None)
-
-
-def _race_peer(findings: Findings, rng: np.random.Generator, baseline: Baseline, programs: Sequence[Program]) -> Fitness | None:
-    """The score against another baseline over the scenarios that it computes; None where it was outclassed in some of them.
-
-    Where two executions show that it takes OUTCLASSED_BY times as long as the primary baseline, it can't be the best of all and
-    isn't raced.
-    """
-    session = findings.session
-    primary_us = {timing.scenario: timing.opponent_us for timing in findings.timings if timing.opponent == session.primary.name}
-    computed = [program for program in programs if baseline.supports(program.scenario.symbols)]
-    worth = []
-    slower = []
-    for program in computed:
-        share = slower_than(session, rng, program, baseline, primary_us[program.scenario.name])
-        if share is not None and share > OUTCLASSED_BY:
-            slower.append(share)
-        else:
-            worth.append(program)
-    if slower:
-        findings.outclassed.append(baseline.name)
-        findings.note(
-            f"{baseline.name} takes {min(slower):.2f} to {max(slower):.2f} times as long as {session.primary.name} in "
-            f"{len(slower)} of the {len(computed)} scenarios that it computes, and wasn't raced there"
-        )
-    raced = _race_all(findings, rng, worth, baseline_opponent(session, baseline))
-    return None if slower else raced
 
 
 def _best_of_all(findings: Findings, programs: Sequence[Program]) -> Fitness | None:
@@ -173,15 +157,3 @@ def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:
         findings.note(f"candidate {short_id(rival.id)} was not raced ({prepared.verdict}): {prepared.message}")
         return None
     return prepared
-
-
-def _race_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program], opponent: Opponent) -> Fitness | None:
-    """The score against one opponent; a note instead where a race failed, which the candidate's own score survives."""
-    for program in programs:
-        raced = race_opponent(findings, rng, program, opponent)
-        if isinstance(raced, Fault):
-            findings.note(f"no score against {opponent.name}: {raced.verdict} in {program.scenario.name}: {raced.message}")
-            return None
-        findings.timings.append(raced)
-    names = [program.scenario.name for program in programs]
-    return fitness(names, findings.checks, findings.timings, opponent.name)

@@ -67,9 +67,8 @@ class Pool:
     """The input sets of one session, as arrays of ``xp`` (numpy or cupy: they live where the backend's sides compare).
 
     Members take up to ``most_bytes``, on a device no more than a third of its memory. Beyond that those of other scenarios go
-    first, the latest of them foremost: evaluations walk through the same scenarios again and again, so what was used last is needed last,
-    and a set a little too large for the memory is kept in part instead of made anew each time. Not thread-safe: one evaluation
-    uses it at a time.
+    first, the latest of them foremost: evaluations walk through the same scenarios again and again, so what was used last is
+    needed last, and of a set a little too large for the memory a part stays. Not thread-safe: one evaluation uses it at a time.
     """
 
     def __init__(self, task: Task, most_bytes: int, secret: bytes, xp: Any = np) -> None:

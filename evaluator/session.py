@@ -107,10 +107,18 @@ class Session:
             nondeterministic=nondeterministic,
         )
 
-    def slots(self, resolved: Resolved) -> int:
-        """How many sets of buffers a side gets in a race: as many as fit, at least the two that a race needs."""
+    def slots(self, resolved: Resolved, scenario: Scenario) -> int:
+        """How many sets of buffers a side gets in a race: as many as fit, at least the two that a race needs.
+
+        Where the settings say so, no more than two windows of executions at the physical floor can fill, and some to spare, so
+        that buffers still move from block to block.
+        """
+        settings = self.settings
         each_bytes = sum(_bytes_of(buffer) for buffer in (*resolved.tensors, *resolved.workspaces))
-        return max(2, min(self.settings.max_slots, self.settings.side_bytes // max(each_bytes, 1)))
+        most = min(settings.max_slots, settings.side_bytes // max(each_bytes, 1))
+        if settings.spare_slots is not None:
+            most = min(most, 2 * math.ceil(settings.batch_us / self.floor(scenario).us) + settings.spare_slots)
+        return max(2, most)
 
     def terms(
         self,

@@ -26,6 +26,7 @@ class HarnessSettings:
     quick_scenarios: int = 3
     batch_us: float = 2000.0  # a timed window lasts at least this long, by more executions, up to max_slots
     max_slots: int = 16
+    spare_slots: int | None = None  # slots of a side beyond those that its windows can need (None: always max_slots)
     side_bytes: int = 1 << 30  # buffers of one side, which bounds its slots
     warm_runs: int = 6  # at most so many untimed executions until two in a row agree within warm_agreement
     warm_agreement: float = 0.1
@@ -105,6 +106,7 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
         looks=looks,
         batch_us=1000.0,
         max_slots=8,
+        spare_slots=2,
         side_bytes=8 << 30,
         race_cap_s=6.0,
         compared_per_window=1,

@@ -33,7 +33,8 @@ class Race:
     ``draw`` gives fresh inputs; ``judge`` says what is wrong with an execution of the candidate, ``judge_opponent`` with one of
     the opponent, which may leave outputs out. A race whose interval lies wholly below ``stop_below`` ends at that look.
     ``deadline_s`` is what one execution may take. ``pressure`` tells of disturbances from outside. ``compared`` is how many
-    executions of each window are judged, drawn after it has run; None: all.
+    executions of each window are judged, drawn after it has run; None: all. A race of which only a first impression is wanted
+    ends after ``most_looks`` of its looks; where its interval is narrow by then, it is a whole race.
     """
 
     scenario: str
@@ -49,6 +50,7 @@ class Race:
     pressure: Pressure = cpu_pressure_us
     stop_below: float | None = None
     compared: int | None = None
+    most_looks: int | None = None
 
     def between_equals(self) -> "Race":
         """The same terms where the candidate is a copy of the opponent and leaves out the same outputs."""
@@ -75,7 +77,7 @@ def race(candidate: Side, opponent: Side, terms: Race) -> Timing | Fault:
     blocks: list[Block] = []
     dropped = 0
     started = terms.clock()
-    for look in settings.looks:
+    for look in settings.looks[: terms.most_looks]:
         while len(blocks) < look:
             timed = _block(candidate, opponent, batch, first=not blocks, leads=(len(blocks) + dropped) % 2 == 0, terms=terms)
             if isinstance(timed, Fault):
