@@ -98,7 +98,7 @@ def _note_dear(findings: Findings, programs: Sequence[Program]) -> None:
     if dear:
         findings.note(
             f"{dear} of {len(programs)} scenarios need more than {session.settings.full_check_flop:.3g} FLOP and were checked "
-            f"under {session.settings.search_distributions} of {len(session.task.distributions)} distributions each, drawn at random"
+            f"under {session.settings.search_distributions} of {len(session.task.distributions)} distributions, drawn at random"
         )
 
 
