@@ -2,8 +2,9 @@
 
 Run from the repository's root on a host with a GPU that is otherwise idle: ``python -m benchmarks.harness``; about four minutes.
 The kernel is the seed ``portable`` and variants of it, each with a mark that makes it a new candidate; where a verdict needs a
-build, it is made ahead, as a search does. With ``--loop`` (a minute more, needs nvcc) the same kernel goes through what common benchmarks do: a
-``load_inline`` extension, ``allclose``, and a loop between events. ``--profile`` shows where the time of one evaluation goes.
+build, it is made ahead, as a search does. With ``--loop`` (a minute more, needs nvcc) the same kernel goes through what common
+benchmarks do: a ``load_inline`` extension, ``allclose``, and a loop between events. ``--profile`` shows where the time of one
+evaluation goes.
 """
 
 import argparse
@@ -183,10 +184,10 @@ def compared(quick: Bench, full: Bench, took_s: Mapping[str, float]) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         loop = loop_over(quick.source, quick.screened(quick.source), Path(folder))
+    ratio = loop.whole_s / took_s["quick3 score"]
     print(
-        f"\nload_inline + allclose + event loop over quick3: {loop.whole_s:.1f} s a candidate "
-        f"({loop.build_s:.1f} s of it the build), {HOUR_S / loop.whole_s:.0f} an hour: {loop.whole_s / took_s['quick3 score']:.1f} "
-        f"times what this harness takes"
+        f"\nload_inline + allclose + event loop over quick3: {loop.whole_s:.1f} s a candidate, "
+        f"{loop.build_s:.1f} s of it the build; {HOUR_S / loop.whole_s:.0f} an hour, {ratio:.1f} times what this harness takes"
     )
     screened = full.screened(full.source)
     builds = len({tuple(sorted(each.defines.items())) for each in screened.resolved})

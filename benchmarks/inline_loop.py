@@ -1,8 +1,8 @@
-"""What common kernel benchmarks do with one candidate: build a torch extension, compare with torch by ``allclose``, time by events.
+"""What common kernel benchmarks do with one candidate: build a torch extension, compare by ``allclose``, time by events.
 
-Written from how such benchmarks describe themselves (KernelBench: five trials of correctness, a hundred timed executions of candidate
-and reference after three to warm up), around the same kernel and launches as the harness has. It shows what that costs; it does
-not believe its numbers.
+Written from how such benchmarks describe themselves (KernelBench: five trials of correctness, a hundred timed executions of
+candidate and reference after three to warm up), around the same kernel and launches as the harness has. It shows what that costs;
+its numbers are not to be believed.
 """
 
 import shutil
