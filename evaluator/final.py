@@ -80,21 +80,16 @@ def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[
     """Every program under all distributions where answers are cheap, else as in a search."""
     session = findings.session
     for program in programs:
-        names = session.some_distributions(rng) if _is_dear(session, program) else session.task.distributions
+        names = session.some_distributions(rng) if session.is_dear(program.scenario) else session.task.distributions
         fault = examine(findings, rng, program, names)
         if fault is not None:
             return fault
     return None
 
 
-def _is_dear(session: Session, program: Program) -> bool:
-    limit = session.settings.full_check_flop
-    return limit is not None and session.work_flop(program.scenario) > limit
-
-
 def _note_dear(findings: Findings, programs: Sequence[Program]) -> None:
     session = findings.session
-    dear = sum(_is_dear(session, program) for program in programs)
+    dear = sum(session.is_dear(program.scenario) for program in programs)
     if dear:
         findings.note(
             f"{dear} of {len(programs)} scenarios need more than {session.settings.full_check_flop:.3g} FLOP and were checked "

@@ -80,13 +80,21 @@ class Session:
 
     def draw(self, scenario: Scenario, distribution: str, rng: np.random.Generator) -> Draw:
         """Fresh contents; the everyday distribution has several members, since every race draws from it."""
-        members = self.settings.pool_members if distribution == self.everyday else 1
+        members = self._everyday_members(scenario) if distribution == self.everyday else 1
         return self.pool.draw(scenario, distribution, rng, members)
 
     def prepare_race(self, scenario: Scenario) -> None:
         """Work out all answers that a race will need, so that none is worked out between its blocks."""
-        for number in range(self.settings.pool_members):
+        for number in range(self._everyday_members(scenario)):
             self.pool.member(scenario, self.everyday, number)
+
+    def is_dear(self, scenario: Scenario) -> bool:
+        """Whether its answers cost so much that few are worked out, even for a final."""
+        limit = self.settings.full_check_flop
+        return limit is not None and self.work_flop(scenario) > limit
+
+    def _everyday_members(self, scenario: Scenario) -> int:
+        return 1 if self.is_dear(scenario) else self.settings.pool_members
 
     def floor(self, scenario: Scenario) -> Floor:
         """The physical floor of one execution on this device."""

@@ -36,11 +36,11 @@ class HarnessSettings:
     physics_factor: float = 0.95  # a time under this share of the floor is TOO_FAST
     slowed_by: float = 0.03  # the sensitivity control slows a copy of the baseline by this
     compared_per_window: int | None = None  # timed executions of a window compared in a search, drawn in secret (None: all)
-    pool_members: int = 3  # of the everyday distribution; others have one
+    pool_members: int = 3  # input sets of the everyday distribution; others have one
     pool_bytes: int = 1 << 30
     search_distributions: int = 3  # distributions per scenario in a search; finals take all ...
     full_check_flop: float | None = (
-        None  # ... but as many as a search where a scenario needs more arithmetic than this (None: never)
+        None  # ... but as many as a search, and one input set each, where a scenario needs more arithmetic (None: never)
     )
     repeats: int = 3  # executions of the same inputs that must agree bit by bit
     hidden_scenarios: int = 6

@@ -31,7 +31,17 @@ Arrays = Mapping[str, Array]
 Expected = Mapping[str, NDArray[np.float64]]
 
 BUILT_IN = Path(__file__).parent / "tasks"
-_RULES = ("arrays.py", "tolerance.py", "compare.py", "dtypes.py", "transforms.py", "scenario_sets.py", "task.py")
+_RULES = (
+    "arrays.py",
+    "tolerance.py",
+    "compare.py",
+    "dtypes.py",
+    "transforms.py",
+    "scenario_sets.py",
+    "task.py",
+    "cuda/kernels.py",
+    "cuda/arrays.cu",
+)
 _MOST_ORDERS = 8
 _ENOUGH_ELEMENTS = 1 << 11
 
