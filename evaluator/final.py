@@ -19,6 +19,8 @@ from evaluator.stages import baseline_opponent, examine, rival_opponent
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
+FINAL_PARTS = 4
+"""A final that goes program by program needs this part of the memory that a search has for its input sets, which stay there."""
 BEST_OF_ALL = "best of all"
 """The opponent that is, scenario by scenario, the baseline against which the candidate does worst."""
 
@@ -26,7 +28,8 @@ BEST_OF_ALL = "best of all"
 def final(session: Session, request: Request) -> Outcome:
     """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
     secret = session.entropy(FRESH_SECRET_BYTES)
-    pool = Pool(session.task, session.settings.pool_bytes, secret, session.backend.array_module)
+    most_bytes = session.settings.pool_bytes // (FINAL_PARTS if _one_by_one(session) else 1)
+    pool = Pool(session.task, most_bytes, secret, session.backend.array_module)
     fresh = replace(session, pool=pool, publishes=True)
     findings = Findings(session=fresh, request=request, started_s=fresh.clock())
     prepared = prepare(fresh, request.candidate, fresh.card)
@@ -73,7 +76,11 @@ def _judge_all(
 
 def _batches(session: Session, programs: Sequence[Program]) -> Sequence[Sequence[Program]]:
     """Programs that are checked and raced together: on a GPU one by one, while its memory holds their answers; else all."""
-    return [(program,) for program in programs] if session.backend.device.kind == "cuda" else [programs]
+    return [(program,) for program in programs] if _one_by_one(session) else [programs]
+
+
+def _one_by_one(session: Session) -> bool:
+    return session.backend.device.kind == "cuda"
 
 
 def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
