@@ -55,6 +55,11 @@ def module_for(backend_kind: str) -> Any:
     return importlib.import_module("cupy") if backend_kind == "cuda" else np
 
 
+def is_cupy(array: Any) -> bool:
+    """Whether the array lies on a CUDA device, where kernels of ours take it."""
+    return bool(array_module(array).__name__ == "cupy")
+
+
 def to_host(array: Any) -> Any:
     """The array as a numpy array; no copy where it is one."""
     xp = array_module(array)

@@ -124,7 +124,10 @@ class Backend(Protocol):
     def start_baseline(
         self, task_folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int
     ) -> Side | Fault:
-        """Start a named baseline of the task in a process of its own. May reuse a warm process, never its buffers."""
+        """Start a named baseline of the task in a process of its own.
+
+        May reuse a warm process, and buffers that only this baseline has mapped.
+        """
 
     def close(self) -> None:
         """Stop every process that the backend keeps."""

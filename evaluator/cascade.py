@@ -28,7 +28,7 @@ def search(session: Session, request: Request) -> Outcome:
     rng = random_stream(session.entropy)
     programs = by_cost(session, prepared.programs)
     with session.backend.lease(f"evaluating {short_id(request.candidate.id)}") as findings.lease:
-        for stage in (_check_small, _time_quick, _check_all, time_primary):
+        for stage in (_check_small, _time_quick, _check_all, _time_primary):
             ended = stage(findings, rng, programs)
             if isinstance(ended, Fault):
                 return findings.refused(ended)
@@ -72,8 +72,13 @@ def score(findings: Findings) -> Outcome:
     return findings.scored(found)
 
 
-def time_primary(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Outcome | Fault | None:
+def _time_primary(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Outcome | Fault | None:
     """Race every program in full against the primary baseline, after the session's controls."""
+    return run_controls_once(findings, rng, programs) or time_all(findings, rng, programs)
+
+
+def run_controls_once(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
+    """The session's controls in the middle program, unless they have been run."""
     session = findings.session
     if session.controls is None:
         with session.timing("timing the baseline against itself"):
@@ -81,18 +86,22 @@ def time_primary(findings: Findings, rng: np.random.Generator, programs: Sequenc
         if isinstance(controls, Fault):
             return controls
         session.controls = controls
-    return time_all(findings, rng, programs)
+    return None
 
 
 def time_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
-    """Race every program in full against the primary baseline; timings of earlier, shorter races are replaced."""
-    findings.timings.clear()
+    """Race every program in full against the primary baseline, but where an earlier race saw all that this one would."""
+    narrow = findings.session.settings.narrow_half_width
+    names = [program.scenario.name for program in programs]
+    known = {timing.scenario for timing in findings.timings if interval_of(timing).half_width <= narrow}
+    findings.timings[:] = [timing for timing in findings.timings if timing.scenario in known or timing.scenario not in names]
     opponent = baseline_opponent(findings.session, findings.session.primary)
-    for program in programs:
+    for program in (program for program in programs if program.scenario.name not in known):
         raced = race_opponent(findings, rng, program, opponent)
         if isinstance(raced, Fault):
             return raced
         findings.timings.append(raced)
+    findings.timings.sort(key=lambda timing: names.index(timing.scenario) if timing.scenario in names else -1)
     return None
 
 
@@ -113,7 +122,7 @@ def _time_quick(findings: Findings, rng: np.random.Generator, programs: Sequence
     opponent = baseline_opponent(session, session.primary)
     raced: list[Timing] = []
     for program in chosen:
-        timing = race_opponent(findings, rng, program, opponent, looks=settings.looks[:1])
+        timing = race_opponent(findings, rng, program, opponent, most_looks=1)
         if isinstance(timing, Fault):
             return timing
         raced.append(timing)
@@ -141,6 +150,7 @@ def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[
     """Every scenario under the everyday distribution and some others, drawn anew for each; in full where it is asked for."""
     if findings.request.thorough:
         findings.note("checked as in a final: a candidate beside this one, or one that it comes from, was caught cheating")
+        note_dear(findings, programs)
         return check_everything(findings, rng, programs)
     for program in programs:
         fault = examine(findings, rng, program, findings.session.some_distributions(rng))
@@ -151,18 +161,21 @@ def _check_all(findings: Findings, rng: np.random.Generator, programs: Sequence[
 
 def check_everything(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
     """Every program under all distributions where answers are cheap, under as many as in a search where they are dear."""
-    session, limit = findings.session, findings.session.settings.full_check_flop
-    dear = 0
+    session = findings.session
     for program in programs:
-        names: Sequence[str] = session.task.distributions
-        if limit is not None and session.work_flop(program.scenario) > limit:
-            names, dear = session.some_distributions(rng), dear + 1
+        names = session.some_distributions(rng) if session.is_dear(program.scenario) else session.task.distributions
         fault = examine(findings, rng, program, names)
         if fault is not None:
             return fault
+    return None
+
+
+def note_dear(findings: Findings, programs: Sequence[Program]) -> None:
+    """Say how many programs are dear, and how they are checked."""
+    session = findings.session
+    dear = sum(session.is_dear(program.scenario) for program in programs)
     if dear:
         findings.note(
-            f"{dear} of {len(programs)} scenarios need more than {limit:.3g} FLOP and were checked under "
-            f"{len(session.some_distributions(rng))} of {len(session.task.distributions)} distributions each, drawn at random"
+            f"{dear} of {len(programs)} scenarios need more than {session.settings.full_check_flop:.3g} FLOP and were checked "
+            f"under {session.settings.search_distributions} of {len(session.task.distributions)} distributions, drawn at random"
         )
-    return None

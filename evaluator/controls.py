@@ -67,7 +67,7 @@ def run_controls(session: Session, program: Program, rng: np.random.Generator) -
 
 
 def _race_itself(session: Session, program: Program, rng: np.random.Generator, slowed_by: float) -> Timing | Fault:
-    slots = session.slots(program.resolved)
+    slots = session.slots(program.resolved, program.scenario)
     session.prepare_race(program.scenario)
     opponent = start_baseline(session, session.primary, program, slots)
     if isinstance(opponent, Fault):

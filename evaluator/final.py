@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.backend import Program
-from evaluator.baseline import Baseline
-from evaluator.cascade import by_cost, check_everything, open_findings, score, time_primary
+from evaluator.cascade import by_cost, check_everything, note_dear, open_findings, run_controls_once, score, time_all
+from evaluator.contests import Contest, claimed
 from evaluator.findings import Findings
 from evaluator.fitness import fitness
 from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
@@ -15,11 +15,12 @@ from evaluator.pool import random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
 from evaluator.session import Session, new_pool
-from evaluator.stages import Opponent, baseline_opponent, race_opponent, rival_opponent, slower_than
+from evaluator.stages import baseline_opponent, rival_opponent
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
-OUTCLASSED_BY = 1.15
+FINAL_PARTS = 4
+"""A final that goes program by program needs this part of the memory that a search has for its input sets, which stay there."""
 BEST_OF_ALL = "best of all"
 """The opponent that is, scenario by scenario, the baseline against which the candidate does worst."""
 
@@ -27,7 +28,8 @@ BEST_OF_ALL = "best of all"
 def final(session: Session, request: Request) -> Outcome:
     """The outcome whose fitness and ``versus`` may be published; OK only where all of it holds."""
     secret = session.entropy(FRESH_SECRET_BYTES)
-    fresh = replace(session, pool=new_pool(session.task, session.backend, session.settings, secret))
+    settings = replace(session.settings, pool_bytes=session.settings.pool_bytes // (FINAL_PARTS if _one_by_one(session) else 1))
+    fresh = replace(session, pool=new_pool(session.task, session.backend, settings, secret), publishes=True)
     findings = Findings(session=fresh, request=request, started_s=fresh.clock())
     prepared = prepare(fresh, request.candidate, fresh.card)
     if isinstance(prepared, Fault):
@@ -39,21 +41,48 @@ def final(session: Session, request: Request) -> Outcome:
     if isinstance(hidden, Fault):
         return findings.refused(hidden)
     rivals = _prepared_rivals(findings)
+    contests = [*(Contest(opponent=baseline_opponent(fresh, one), baseline=one) for one in fresh.baselines[1:])]
+    contests += [Contest(opponent=rival_opponent(fresh, rival), scenarios=claimed(rival)) for rival in rivals]
+    note_dear(findings, (*programs, *hidden))
     with fresh.backend.lease(f"final of {short_id(request.candidate.id)}") as findings.lease:
-        fault = check_everything(findings, rng, (*programs, *hidden))
+        fault = check_everything(findings, rng, hidden) or _judge_all(findings, rng, programs, contests)
+        session.controls = fresh.controls
         if fault is not None:
             return findings.refused(fault)
-        sanitized = _sanitized(fresh, programs, rng)
-        if isinstance(sanitized, Fault):
-            return findings.refused(sanitized)
-        for note in sanitized:
-            findings.note(note)
-        timed = time_primary(findings, rng, programs)
-        session.controls = fresh.controls
-        if isinstance(timed, Fault):
-            return findings.refused(timed)
-        versus = _versus(findings, rng, programs, rivals)
-        return replace(score(findings), versus=versus)
+        versus = (*(contest.score(findings) for contest in contests), _best_of_all(findings, programs))
+        return replace(score(findings), versus=tuple(found for found in versus if found is not None))
+
+
+def _judge_all(
+    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], contests: Sequence[Contest]
+) -> Fault | None:
+    """Check and race all programs, batch by batch; the session's controls are run in the middle one, as in a search."""
+    for number, batch in enumerate(_batches(findings.session, programs)):
+        fault = check_everything(findings, rng, batch)
+        if fault is not None:
+            return fault
+        if number == 0:
+            sanitized = _sanitized(findings.session, programs, rng)
+            if isinstance(sanitized, Fault):
+                return sanitized
+            for note in sanitized:
+                findings.note(note)
+            fault = run_controls_once(findings, rng, programs)
+        fault = fault or time_all(findings, rng, batch)
+        if fault is not None:
+            return fault
+        for contest in contests:
+            contest.hold(findings, rng, batch)
+    return None
+
+
+def _batches(session: Session, programs: Sequence[Program]) -> Sequence[Sequence[Program]]:
+    """Programs that are checked and raced together: on a GPU one by one, while its memory holds their answers; else all."""
+    return [(program,) for program in programs] if _one_by_one(session) else [programs]
+
+
+def _one_by_one(session: Session) -> bool:
+    return session.backend.device.kind == "cuda"
 
 
 def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Generator) -> tuple[str, ...] | Fault:
@@ -80,51 +109,6 @@ def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...]
         return ()
     findings.note(f"{len(prepared.programs)} of {len(scenarios)} hidden scenarios lie in the claimed domain and were checked")
     return by_cost(session, prepared.programs)
-
-
-def _versus(
-    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], rivals: Sequence[Prepared]
-) -> tuple[Fitness, ...]:
-    """Scores against the other baselines, each over the scenarios that it computes, against the best of all baselines, and
-    against each rival over the scenarios that both claim.
-    """
-    session = findings.session
-    scores = [_race_peer(findings, rng, baseline, programs) for baseline in session.baselines[1:]]
-    scores.append(_best_of_all(findings, programs))
-    opponents: list[tuple[Opponent, Sequence[Program]]] = []
-    for rival in rivals:
-        claimed = {program.scenario.name for program in rival.programs}
-        shared = [program for program in programs if program.scenario.name in claimed]
-        opponents.append((rival_opponent(session, rival), shared))
-    scores += [_race_all(findings, rng, shared, opponent) for opponent, shared in opponents]
-    return tuple(found for found in scores if found is not None)
-
-
-def _race_peer(findings: Findings, rng: np.random.Generator, baseline: Baseline, programs: Sequence[Program]) -> Fitness | None:
-    """The score against another baseline over the scenarios that it computes; None where it was outclassed in some of them.
-
-    Where two executions show that it takes OUTCLASSED_BY times as long as the primary baseline, it can't be the best of all and
-    isn't raced.
-    """
-    session = findings.session
-    primary_us = {timing.scenario: timing.opponent_us for timing in findings.timings if timing.opponent == session.primary.name}
-    computed = [program for program in programs if baseline.supports(program.scenario.symbols)]
-    worth = []
-    slower = []
-    for program in computed:
-        share = slower_than(session, rng, program, baseline, primary_us[program.scenario.name])
-        if share is not None and share > OUTCLASSED_BY:
-            slower.append(share)
-        else:
-            worth.append(program)
-    if slower:
-        findings.outclassed.append(baseline.name)
-        findings.note(
-            f"{baseline.name} takes {min(slower):.2f} to {max(slower):.2f} times as long as {session.primary.name} in "
-            f"{len(slower)} of the {len(computed)} scenarios that it computes, and wasn't raced there"
-        )
-    raced = _race_all(findings, rng, worth, baseline_opponent(session, baseline))
-    return None if slower else raced
 
 
 def _best_of_all(findings: Findings, programs: Sequence[Program]) -> Fitness | None:
@@ -156,15 +140,3 @@ def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:
         findings.note(f"candidate {short_id(rival.id)} was not raced ({prepared.verdict}): {prepared.message}")
         return None
     return prepared
-
-
-def _race_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program], opponent: Opponent) -> Fitness | None:
-    """The score against one opponent; a note instead where a race failed, which the candidate's own score survives."""
-    for program in programs:
-        raced = race_opponent(findings, rng, program, opponent)
-        if isinstance(raced, Fault):
-            findings.note(f"no score against {opponent.name}: {raced.verdict} in {program.scenario.name}: {raced.message}")
-            return None
-        findings.timings.append(raced)
-    names = [program.scenario.name for program in programs]
-    return fitness(names, findings.checks, findings.timings, opponent.name)

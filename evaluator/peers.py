@@ -66,7 +66,7 @@ def baseline_outputs(session: Session, program: Program, draw: Draw, rng: np.ran
     def make() -> Mapping[str, Array] | None:
         if not session.primary.supports(program.scenario.symbols):
             return None
-        side = start_baseline(session, session.primary, program, 1)
+        side = start_baseline(session, session.primary, program, session.slots(program.resolved, program.scenario))
         if isinstance(side, Fault):
             return None
         with closing(side):

@@ -24,7 +24,7 @@ from evaluator.timing import Race
 
 INT32_BYTES = 4
 BLENDED = "blended"
-POOL_PARTS, SIDE_PARTS = 6, 12
+POOL_PARTS, SIDE_PARTS = 3, 12
 """The secret pool and one side's buffers take at most this part of a device's free memory: a final keeps two pools, a race has
 two sides, and idle sides, references and transforms need the rest."""
 
@@ -39,7 +39,10 @@ class Controls:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """Task, backend, settings and pool of one harness, the primary baseline first. ``controls`` is set once, when first timed."""
+    """Task, backend, settings and pool of one harness, the primary baseline first. ``controls`` is set once, when first timed.
+
+    ``publishes``: what comes out may be published, so every timed execution is compared.
+    """
 
     task: Task
     card: TaskCard
@@ -52,6 +55,7 @@ class Session:
     pressure: Pressure
     lock: Path
     controls: Controls | None = None
+    publishes: bool = False
 
     @property
     def side_bytes(self) -> int:
@@ -85,13 +89,21 @@ class Session:
 
     def draw(self, scenario: Scenario, distribution: str, rng: np.random.Generator) -> Draw:
         """Fresh contents; the everyday distribution has several members, since every race draws from it."""
-        members = self.settings.pool_members if distribution == self.everyday else 1
+        members = self._everyday_members(scenario) if distribution == self.everyday else 1
         return self.pool.draw(scenario, distribution, rng, members)
 
     def prepare_race(self, scenario: Scenario) -> None:
         """Work out all answers that a race will need, so that none is worked out between its blocks."""
-        for number in range(self.settings.pool_members):
+        for number in range(self._everyday_members(scenario)):
             self.pool.member(scenario, self.everyday, number)
+
+    def is_dear(self, scenario: Scenario) -> bool:
+        """Whether its answers cost so much that few are worked out, even for a final."""
+        limit = self.settings.full_check_flop
+        return limit is not None and self.work_flop(scenario) > limit
+
+    def _everyday_members(self, scenario: Scenario) -> int:
+        return 1 if self.is_dear(scenario) else self.settings.pool_members
 
     def floor(self, scenario: Scenario) -> Floor:
         """The physical floor of one execution on this device."""
@@ -112,10 +124,18 @@ class Session:
             nondeterministic=nondeterministic,
         )
 
-    def slots(self, resolved: Resolved) -> int:
-        """How many sets of buffers a side gets in a race: as many as fit, at least the two that a race needs."""
+    def slots(self, resolved: Resolved, scenario: Scenario) -> int:
+        """How many sets of buffers a side gets in a race: as many as fit, at least the two that a race needs.
+
+        Where the settings say so, no more than two windows of executions at the physical floor can fill, and some to spare, so
+        that buffers still move from block to block.
+        """
+        settings = self.settings
         each_bytes = sum(_bytes_of(buffer) for buffer in (*resolved.tensors, *resolved.workspaces))
-        return max(2, min(self.settings.max_slots, self.side_bytes // max(each_bytes, 1)))
+        most = min(settings.max_slots, self.side_bytes // max(each_bytes, 1))
+        if settings.spare_slots is not None:
+            most = min(most, 2 * math.ceil(settings.batch_us / self.floor(scenario).us) + settings.spare_slots)
+        return max(2, most)
 
     def terms(
         self,
@@ -141,6 +161,7 @@ class Session:
             clock=self.clock,
             pressure=self.pressure,
             stop_below=stop_below,
+            compared=None if self.publishes else self.settings.compared_per_window,
         )
 
     @contextmanager

@@ -26,6 +26,7 @@ class HarnessSettings:
     quick_scenarios: int = 3
     batch_us: float = 2000.0  # a timed window lasts at least this long, by more executions, up to max_slots
     max_slots: int = 16
+    spare_slots: int | None = None  # slots of a side beyond those that its windows can need (None: always max_slots)
     side_bytes: int = 1 << 30  # buffers of one side, which bounds its slots; less on a device without room (evaluator/session.py)
     warm_runs: int = 6  # at most so many untimed executions until two in a row agree within warm_agreement
     warm_agreement: float = 0.1
@@ -34,11 +35,12 @@ class HarnessSettings:
     disturbed_share: float = 0.02  # CPU time that others were kept waiting for, as a share of a block
     physics_factor: float = 0.95  # a time under this share of the floor is TOO_FAST
     slowed_by: float = 0.03  # the sensitivity control slows a copy of the baseline by this
-    pool_members: int = 3  # of the everyday distribution; others have one
+    compared_per_window: int | None = None  # timed executions of a window compared in a search, drawn in secret (None: all)
+    pool_members: int = 3  # input sets of the everyday distribution; others have one
     pool_bytes: int = 1 << 30  # likewise
     search_distributions: int = 3  # distributions per scenario in a search; finals take all ...
     full_check_flop: float | None = (
-        None  # ... but as many as a search where a scenario needs more arithmetic than this (None: never)
+        None  # ... but as many as a search, and one input set each, where a scenario needs more arithmetic (None: never)
     )
     repeats: int = 3  # executions of the same inputs that must agree bit by bit
     hidden_scenarios: int = 6
@@ -84,8 +86,9 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
     """Settings for a GPU at the pace "full" (published numbers) or "quick" (seconds a candidate); ValueError for another.
 
     Buffers and answers live in the GPU's memory, and events on the device time kernels to a fraction of a per cent: windows and
-    races are short. A final of long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 1k tokens in the
-    sets of attention) bounds that.
+    races are short, and of a window's executions a search compares one, which the candidate can't know while it runs. A final of
+    long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 1k tokens in the sets of attention) bounds
+    that.
     """
     if pace not in ("full", "quick"):
         raise ValueError(f"the pace is full or quick, not {pace!r}")
@@ -103,9 +106,11 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
         looks=looks,
         batch_us=1000.0,
         max_slots=8,
+        spare_slots=2,
         side_bytes=8 << 30,
         race_cap_s=6.0,
-        pool_bytes=24 << 30,
+        compared_per_window=1,
+        pool_bytes=48 << 30,
         full_check_flop=3e11,
     )
     return dataclasses.replace(full, **quick) if pace == "quick" else full

@@ -49,7 +49,10 @@ def rival_opponent(session: Session, rival: Prepared) -> Opponent:
 
 
 def examine(findings: Findings, rng: np.random.Generator, program: Program, distributions: Sequence[str]) -> Fault | None:
-    """Check the program under each distribution in a process of its own; the checks are kept in ``findings``."""
+    """Check the program under each distribution in a process of its own; the checks are kept in ``findings``.
+
+    The baseline's outputs, which decide nothing, are asked for in a search only where they are kept with everyday inputs.
+    """
     session = findings.session
     side = session.backend.start(program, CHECK_SLOTS)
     if isinstance(side, Fault):
@@ -57,7 +60,9 @@ def examine(findings: Findings, rng: np.random.Generator, program: Program, dist
     with closing(side):
         for distribution in distributions:
             draw = session.draw(program.scenario, distribution, rng)
-            peer = baseline_outputs(session, program, draw, rng)
+            peer = (
+                baseline_outputs(session, program, draw, rng) if session.publishes or distribution == session.everyday else None
+            )
             checked = check(side, draw, session.examination(rng, program.scenario, program.resolved.nondeterministic), peer)
             if checked.near_miss:
                 checked = _confirmed(session, rng, side, program, distribution, checked)
@@ -86,11 +91,15 @@ def race_opponent(
     opponent: Opponent,
     *,
     looks: tuple[int, ...] | None = None,
+    most_looks: int | None = None,
     stop_below: float | None = None,
 ) -> Timing | Fault:
-    """The race of the program against one opponent, with the host to itself where the CPU is timed."""
+    """The race of the program against one opponent, with the host to itself where the CPU is timed.
+
+    ``looks`` are those of the session's settings or, as for a race of its own, others; after ``most_looks`` of them it ends.
+    """
     session = findings.session
-    slots = session.slots(program.resolved)
+    slots = session.slots(program.resolved, program.scenario)
     session.prepare_race(program.scenario)
     with session.timing(f"timing {short_id(program.candidate_id)}"):
         rival = opponent.start(program, slots)
@@ -102,9 +111,11 @@ def race_opponent(
                 return replace(side, scenario=program.scenario.name, stage=Stage.TIME)
             with closing(side):
                 terms = session.terms(rng, program.scenario, opponent.name, opponent.leaves_out, stop_below)
+                terms = replace(terms, most_looks=most_looks)
                 if looks is not None:
                     terms = replace(terms, settings=replace(session.settings, looks=looks))
-                settle()
+                if session.backend.device.kind == "cpu":
+                    settle()
                 raced = race(side, rival, terms)
     if isinstance(raced, Fault):
         return replace(raced, scenario=program.scenario.name, stage=Stage.TIME)
@@ -115,7 +126,7 @@ def slower_than(
     session: Session, rng: np.random.Generator, program: Program, baseline: Baseline, known_us: float
 ) -> float | None:
     """How many times as long as ``known_us`` an execution of the baseline takes, by the shorter of two; None where it fails."""
-    side = start_baseline(session, baseline, program, 1)
+    side = start_baseline(session, baseline, program, session.slots(program.resolved, program.scenario))
     if isinstance(side, Fault):
         return None
     with closing(side):

@@ -1,7 +1,8 @@
 """The race: candidate against one opponent in one scenario, block by block, until the interval is narrow enough.
 
 A block times four windows, A B B A or B A A B by turns, so that neither side always runs first. A window is a batch of distinct
-executions. All buffers of a block are filled before its first window and compared after its last, outside the clock.
+executions. All buffers of a block are filled before its first window and compared after its last, outside the clock: all of
+them, or as many of each window as the terms say, drawn in secret.
 """
 
 import math
@@ -31,7 +32,9 @@ class Race:
 
     ``draw`` gives fresh inputs; ``judge`` says what is wrong with an execution of the candidate, ``judge_opponent`` with one of
     the opponent, which may leave outputs out. A race whose interval lies wholly below ``stop_below`` ends at that look.
-    ``deadline_s`` is what one execution may take. ``pressure`` tells of disturbances from outside.
+    ``deadline_s`` is what one execution may take. ``pressure`` tells of disturbances from outside. ``compared`` is how many
+    executions of each window are judged, drawn after it has run; None: all. A race of which only a first impression is wanted
+    ends after ``most_looks`` of its looks; where its interval is narrow by then, it is a whole race.
     """
 
     scenario: str
@@ -46,6 +49,8 @@ class Race:
     clock: Callable[[], float] = time.monotonic
     pressure: Pressure = cpu_pressure_us
     stop_below: float | None = None
+    compared: int | None = None
+    most_looks: int | None = None
 
     def between_equals(self) -> "Race":
         """The same terms where the candidate is a copy of the opponent and leaves out the same outputs."""
@@ -72,7 +77,7 @@ def race(candidate: Side, opponent: Side, terms: Race) -> Timing | Fault:
     blocks: list[Block] = []
     dropped = 0
     started = terms.clock()
-    for look in settings.looks:
+    for look in settings.looks[: terms.most_looks]:
         while len(blocks) < look:
             timed = _block(candidate, opponent, batch, first=not blocks, leads=(len(blocks) + dropped) % 2 == 0, terms=terms)
             if isinstance(timed, Fault):
@@ -157,10 +162,10 @@ def _block(candidate: Side, opponent: Side, batch: int, *, first: bool, leads: b
             return taken_us
         times[is_candidate].append(taken_us)
     disturbed = _disturbed(waited_us, began, terms)
-    fault = _judge(candidate, windows[True], terms.judge)
+    fault = _judge(candidate, windows[True], terms.judge, terms)
     if fault is not None:
         return fault
-    fault = _judge(opponent, windows[False][:1], terms.judge_opponent) if first else None
+    fault = _judge(opponent, windows[False][:1], terms.judge_opponent, terms) if first else None
     if fault is not None:
         return _theirs(terms, fault)
     block = Block(
@@ -208,11 +213,13 @@ def _disturbed(waited_us: int | None, began: float, terms: Race) -> bool:
     return now_us - waited_us > terms.settings.disturbed_share * (terms.clock() - began) * 1e6
 
 
-def _judge(side: Side, windows: Sequence[_Window], judge: Judge) -> Fault | None:
-    """What is wrong with the first wrong execution among the windows."""
+def _judge(side: Side, windows: Sequence[_Window], judge: Judge, terms: Race) -> Fault | None:
+    """What is wrong with the first wrong execution among those of the windows that are compared."""
     for window in windows:
-        for slot, draw in zip(window.slots, window.draws, strict=True):
-            fault = judge(draw, side.read(slot))
+        every = range(len(window.slots))
+        chosen = every if terms.compared is None else sorted(terms.rng.permutation(every)[: terms.compared])
+        for index in chosen:
+            fault = judge(window.draws[index], side.read(window.slots[index]))
             if fault is not None:
                 return fault
     return None

@@ -13,6 +13,8 @@ from evaluator.dtypes import decode, unit_in_last_place
 MAX_FACTOR = 2.0
 RMS_FACTOR = 1.5
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
@@ -32,7 +34,9 @@ class Tolerance:
     finite: bool
 
 
-def derive(expected: NDArray[np.float64], plains: Sequence[Array], dtype: str, least_floor: float = 0.0) -> Tolerance:
+def derive(
+    expected: Floats, plains: Sequence[Array], dtype: str, least_floor: float = 0.0, plain_expected: Floats | None = None
+) -> Tolerance:
     """The tolerance of one output: max error 2 x plain's + floor, RMS error 1.5 x plain's + floor.
 
     The floor is one unit in the last place of the output's dtype at the row's largest |expected| (a row is the last axis),
@@ -40,9 +44,30 @@ def derive(expected: NDArray[np.float64], plains: Sequence[Array], dtype: str, l
     of the rows' floors. A unit in the last place of float32 lies below 1e-5 x max|v| by itself, since |out| <= max|v|.
 
     ``plains`` are outputs of plain maths in stored form. Several (other orders of summation) guard against a lucky one in small
-    tensors: the largest error counts. ValueError where plain maths has NaN or infinities in other places than the reference,
-    because no tolerance can then be derived.
+    tensors: the largest error counts. ``plain_expected`` is what was expected of them where they belong to a part of the work.
+    ValueError where plain maths has NaN or infinities in other places than the reference, because no tolerance can then be
+    derived.
     """
+    xp = array_module(expected)
+    finite = xp.isfinite(expected)
+    all_finite = bool(finite.all())
+    plain_max, plain_rms = _plain_errors(expected if plain_expected is None else plain_expected, plains, dtype)
+    sizes = xp.abs(expected) if all_finite else xp.where(finite, xp.abs(expected), 0.0)
+    largest = sizes if not sizes.ndim else sizes.max(axis=-1) if sizes.size else xp.zeros(sizes.shape[:-1])
+    floor = xp.maximum(unit_in_last_place(largest, dtype), least_floor)
+    rms_floor = float(xp.sqrt(xp.mean(xp.square(floor)))) if floor.size else 0.0
+    return Tolerance(
+        dtype=dtype,
+        row_allowed=MAX_FACTOR * plain_max + floor,
+        rms_allowed=RMS_FACTOR * plain_rms + rms_floor,
+        plain_max=plain_max,
+        plain_rms=plain_rms,
+        finite=all_finite,
+    )
+
+
+def _plain_errors(expected: Floats, plains: Sequence[Array], dtype: str) -> tuple[float, float]:
+    """The largest error of plain maths and the largest of its root mean squares."""
     xp = array_module(expected)
     finite = xp.isfinite(expected)
     all_finite = bool(finite.all())
@@ -57,18 +82,7 @@ def derive(expected: NDArray[np.float64], plains: Sequence[Array], dtype: str, l
         if errors.size:
             largest_error, rms = floats(errors.max(), xp.sqrt(xp.mean(xp.square(errors))))
             plain_max, plain_rms = max(plain_max, largest_error), max(plain_rms, rms)
-    sizes = xp.abs(expected) if all_finite else xp.where(finite, xp.abs(expected), 0.0)
-    largest = sizes if not sizes.ndim else sizes.max(axis=-1) if sizes.size else xp.zeros(sizes.shape[:-1])
-    floor = xp.maximum(unit_in_last_place(largest, dtype), least_floor)
-    rms_floor = float(xp.sqrt(xp.mean(xp.square(floor)))) if floor.size else 0.0
-    return Tolerance(
-        dtype=dtype,
-        row_allowed=MAX_FACTOR * plain_max + floor,
-        rms_allowed=RMS_FACTOR * plain_rms + rms_floor,
-        plain_max=plain_max,
-        plain_rms=plain_rms,
-        finite=all_finite,
-    )
+    return plain_max, plain_rms
 
 
 Tolerances = Mapping[str, Tolerance]

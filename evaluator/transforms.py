@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.arrays import array_module
+from evaluator.arrays import array_module, is_cupy
 from evaluator.backend import Array
 from evaluator.dtypes import decode, element_type, encode
 
@@ -28,6 +28,37 @@ class Transform:
 
 IDENTITY = Transform(apply=dict, undo=dict)
 """For a task that has no exact transform."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """An exact change of one tensor: entries reordered, then signs flipped, then all times 2^exponent.
+
+    ``order`` gives for an axis (any but the last) which old entry stands at each place. ``flips`` has as many axes as the
+    tensor, each of them shorter by a whole factor: one flip then holds for that many neighbours.
+    """
+
+    order: Mapping[int, NDArray[np.int64]]
+    flips: NDArray[np.bool_] | None = None
+    exponent: int = 0
+
+
+def moved(array: Array, dtype: str, move: Move) -> Array:
+    """The stored array so changed, as a new array; on the device in one pass over memory."""
+    if is_cupy(array):
+        from evaluator.cuda.kernels import move as move_there
+
+        done = move_there(array, dtype, move.order, move.flips, move.exponent)
+        if done is not None:
+            return cast(Array, done)
+    for axis, indices in move.order.items():
+        array = take(array, indices, axis)
+    if move.flips is not None:
+        flips = move.flips
+        for axis, (size, short) in enumerate(zip(array.shape, flips.shape, strict=True)):
+            flips = flips if short in (1, size) else np.repeat(flips, size // short, axis=axis)
+        array = flip_signs(array, flips)
+    return times_power_of_two(array, dtype, move.exponent)
 
 
 def flip_signs(array: Array, flips: NDArray[np.bool_]) -> Array:

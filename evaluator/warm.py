@@ -1,6 +1,6 @@
 """A baseline's side of a race: a warm process of ours that has imported the task's ``baselines.py``, on any backend.
 
-Its buffers are fresh for every side and never mapped by a candidate. One process serves one side at a time.
+Its buffers are never mapped by a candidate, and no other side has them. One process serves one side at a time.
 """
 
 import os

@@ -1,5 +1,6 @@
 """The CUDA backend: .cu candidates built by NVRTC, run in processes of their own on one GPU beside a baseline."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ from typing import Any
 
 from evaluator.backend import Build, Lease, Program, Side
 from evaluator.cache import BuildCache
-from evaluator.cuda.baseline import start_baseline, warm_pool
+from evaluator.cuda.baseline import warm_pool
+from evaluator.cuda.baseline_side import Bench, start_baseline
 from evaluator.cuda.device import NoGpuError, describe_device, find_gpu
 from evaluator.cuda.gate import gate_cuda
 from evaluator.cuda.health import probe
@@ -71,9 +73,10 @@ class CudaBackend:
         self._enter()
         self.free_bytes: int | None = int(call("cuMemGetInfo")[0])
         idle_bytes = self._gpu.memory_bytes // IDLE_PARTS
-        self._candidates = CandidateProcesses(ordinal, Pool(ordinal, idle_bytes=idle_bytes), self._sickness)
-        self._baselines = warm_pool(ordinal)
-        self._baseline_memory = Pool(ordinal, idle_bytes=idle_bytes)  # nothing of it was ever a candidate's
+        candidates_memory = Pool(ordinal, idle_bytes=idle_bytes)
+        self._candidates = CandidateProcesses(ordinal, candidates_memory, self._sickness, make_room=self._make_room)
+        # nothing of this second pool was ever a candidate's
+        self._baselines = Bench(warm_pool(ordinal), Pool(ordinal, idle_bytes=idle_bytes), self._make_room)
 
     def facts(self) -> Mapping[str, int]:
         """See ``evaluator.backend.Backend``."""
@@ -113,7 +116,7 @@ class CudaBackend:
         self, task_folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int
     ) -> Side | Fault:
         """See ``evaluator.backend.Backend``. Every fault is HARNESS_FAULT."""
-        side = start_baseline(self._baselines, self._baseline_memory, task_folder, baseline, resolved, scenario, slots)
+        side = start_baseline(self._baselines, task_folder, baseline, resolved, scenario, slots)
         if isinstance(side, Fault):
             return side
         if side.chosen:
@@ -122,9 +125,10 @@ class CudaBackend:
 
     def close(self) -> None:
         """See ``evaluator.backend.Backend``."""
-        self._baselines.close()
+        self._baselines.clear()
+        self._baselines.processes.close()
         self._candidates.close()
-        self._baseline_memory.close()
+        self._baselines.allocations.close()
 
     def _enter(self) -> None:
         """Make the GPU current in this thread, for CuPy and the driver."""
@@ -132,6 +136,14 @@ class CudaBackend:
 
         use_device(self._gpu.ordinal)
         self.array_module.cuda.Device(self._gpu.ordinal).use()
+
+    def _make_room(self) -> None:
+        """Free what is only kept for later: a baseline's waiting side, and the caches of CuPy and torch."""
+        self._baselines.clear()
+        self._baselines.allocations.close()
+        self.array_module.get_default_memory_pool().free_all_blocks()
+        if "torch" in sys.modules:
+            sys.modules["torch"].cuda.empty_cache()
 
     def _sickness(self) -> str | None:
         """What is wrong with the GPU; a sick one is quarantined, one that is only full isn't."""

@@ -7,29 +7,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from evaluator.messages import socket_pair
-from evaluator.outcome import Fault
-from evaluator.plan.resolved import Resolved
-from evaluator.task_card import Scenario
-from evaluator.warm import CONTROL_DEADLINE_S, BaselineSide, Held, WarmPool, baseline_fault, exchange, python_environment
-
-if TYPE_CHECKING:
-    from evaluator.cuda.allocations import Pool
-    from evaluator.cuda.layout import Damage
+from evaluator.warm import CONTROL_DEADLINE_S, WarmPool, exchange, python_environment
 
 COMPLAINT_BYTES = 4000
 GRACE_S = 2.0
 FORGET_S = 5.0
-DAMAGES = {
-    "input": "wrote into the input",
-    "before": "wrote before the start of",
-    "after": "wrote past the end of",
-    "reset": "left something in",
-}
 
 
 @dataclass(slots=True)
@@ -116,48 +102,3 @@ def spawn(module: str, *arguments: str) -> BaselineProcess:
     finally:
         theirs.close()
     return BaselineProcess(process, ours, complaints)
-
-
-def start_baseline(
-    pool: WarmPool[BaselineProcess],
-    allocations: "Pool",
-    folder: Path,
-    baseline: str,
-    resolved: Resolved,
-    scenario: Scenario,
-    slots: int,
-) -> BaselineSide[BaselineProcess] | Fault:
-    """A side with fresh buffers on a warm process; ``allocations`` must never hold memory that a candidate has mapped."""
-    from evaluator.cuda.driver import CudaError
-    from evaluator.cuda.memory import DeviceMemory
-
-    plain = replace(resolved, workspaces=())
-    folder = folder.resolve()
-    try:
-        memory = DeviceMemory(plain, slots, pool=allocations)
-    except CudaError as error:
-        return baseline_fault(f"No device memory for {slots} slots of the baseline: {error}. Use fewer.", plain)
-    try:
-        held = Held(pool=pool, folder=folder, process=pool.take(folder))
-    except OSError as error:
-        memory.close()
-        return baseline_fault(f"The baseline's process could not be started: {error}", plain)
-    side = BaselineSide(plain, slots, held, memory, lambda: _explain(memory.damage()), memory.settle)
-    buffers, files = memory.shares()
-    try:
-        bound = side.bind(baseline, scenario, {"buffers": buffers}, files)
-    finally:
-        for descriptor in files:
-            os.close(descriptor)
-    if isinstance(bound, Fault):
-        side.close()
-        return bound
-    memory.hash_inputs = not bound["read_only"]
-    return side
-
-
-def _explain(damage: "Damage | None") -> str | None:
-    if damage is None:
-        return None
-    where = f" ({damage.distance_bytes} bytes)" if damage.distance_bytes else ""
-    return f"it {DAMAGES[damage.what]} {damage.block.buffer.name!r}{where}"

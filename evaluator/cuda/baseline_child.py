@@ -80,13 +80,13 @@ def _on(session: _Session) -> Iterator[None]:
 
 
 def _capture(session: _Session, slot: int, bound: Bound) -> torch.cuda.CUDAGraph:
-    """The slot's graph, captured after two plain calls: libraries load kernels and choose algorithms in their first.
+    """The slot's graph; in the first slot two plain calls come before, since libraries load kernels and choose algorithms then.
 
     Each has a memory pool of its own: in a shared one the scratch memory of one slot may lie where another keeps its result, and
     slots run in any order. ``torch.cuda.graph`` isn't used because it empties torch's cache before each capture.
     """
     assert session.stopwatch is not None
-    for _ in range(WARM_CALLS):
+    for _ in range(0 if slot else WARM_CALLS):
         bound.call()
     session.stream.synchronize()
     graph = torch.cuda.CUDAGraph()

@@ -8,7 +8,7 @@ from evaluator.backend import Program
 from evaluator.cuda.allocations import Pool
 from evaluator.cuda.driver import CudaError
 from evaluator.cuda.errors import fault
-from evaluator.cuda.memory import DeviceMemory
+from evaluator.cuda.memory import with_room
 from evaluator.cuda.processes import Child, Clock, Zygote, ZygoteError, environment
 from evaluator.cuda.side import CandidateSide
 from evaluator.outcome import Fault, Verdict
@@ -30,11 +30,20 @@ class _Idle:
 class CandidateProcesses:
     """Starts sides of candidates. At most one idle process is kept, for further scenarios of the candidate that it belongs to.
 
-    ``pool`` holds the buffers' memory; ``probe`` is asked about the device's health after an error that may have harmed it.
+    ``pool`` holds the buffers' memory; ``probe`` is asked about the device's health after an error that may have harmed it;
+    ``make_room`` frees device memory that others only keep for later.
     """
 
-    def __init__(self, ordinal: int, pool: Pool, probe: Probe, clock_ns: Clock = time.perf_counter_ns) -> None:
+    def __init__(
+        self,
+        ordinal: int,
+        pool: Pool,
+        probe: Probe,
+        clock_ns: Clock = time.perf_counter_ns,
+        make_room: Callable[[], None] = lambda: None,
+    ) -> None:
         self._ordinal, self._pool, self._probe, self._clock_ns = ordinal, pool, probe, clock_ns
+        self._make_room = make_room
         self._zygote = Zygote(environment())
         self._idle: _Idle | None = None
 
@@ -47,11 +56,10 @@ class CandidateProcesses:
             return fault(Verdict.HARNESS_FAULT, f"No process for the candidate: {error}", resolved)
         if isinstance(child, str):
             return fault(Verdict.HARNESS_FAULT, f"No CUDA context in the candidate's process: {child}", resolved)
-        try:
-            memory = DeviceMemory(resolved, slots, pool=self._pool)
-        except CudaError as error:
+        memory = with_room(resolved, slots, self._pool, self._make_room)
+        if isinstance(memory, CudaError):
             self.give(child, program.candidate_id, healthy=True)
-            text = f"No device memory for {slots} slots of {resolved.scenario}: {error}. Use fewer slots."
+            text = f"No device memory for {slots} slots of {resolved.scenario}: {memory}. Use fewer slots."
             return fault(Verdict.HARNESS_FAULT, text, resolved)
         side = CandidateSide(program, slots, memory, child, self)
         failed = side.load()

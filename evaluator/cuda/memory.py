@@ -4,14 +4,15 @@ Filling, poisoning, reading and comparing are CuPy's work on the device, on its 
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import cupy
 import numpy as np
 
 from evaluator.buffers import NUMPY_TYPES, POISONS, pattern_type
-from evaluator.cuda.allocations import Allocation, Pool
+from evaluator.cuda.allocations import OUT_OF_MEMORY, Allocation, Pool
+from evaluator.cuda.driver import CudaError
 from evaluator.cuda.layout import Block, Damage, Guard, blocks
 from evaluator.plan.resolved import Resolved
 
@@ -32,6 +33,20 @@ partial = total;
 """Each thread mixes every ``step``-th word with a secret key and its position: who doesn't know the key can't keep the sum."""
 
 
+def with_room(resolved: Resolved, slots: int, pool: Pool, make_room: Callable[[], None]) -> "DeviceMemory | CudaError":
+    """The buffers of a side; where the driver has no memory left, at the second try, after ``make_room``; or what it says."""
+    try:
+        return DeviceMemory(resolved, slots, pool=pool)
+    except CudaError as error:
+        if error.code != OUT_OF_MEMORY:
+            return error
+    make_room()
+    try:
+        return DeviceMemory(resolved, slots, pool=pool)
+    except CudaError as error:
+        return error
+
+
 class DeviceMemory:
     """``slots`` complete sets of the plan's buffers. Raises ``evaluator.cuda.driver.CudaError`` where they don't fit.
 
@@ -48,6 +63,8 @@ class DeviceMemory:
         self._poisons: dict[int, int] = {}
         self._allocations: dict[tuple[int, str], Allocation] = {}
         self._bytes: dict[tuple[int, str], Any] = {}
+        self._arrays: dict[tuple[int, str], Any] = {}
+        self._slots: list[list[Block]] = [[] for _ in range(slots)]
         self.blocks = tuple(blocks(resolved, slots, self._pool.guard, self._pool.granularity_bytes))
         try:
             for block in self.blocks:
@@ -78,7 +95,7 @@ class DeviceMemory:
                     raise ValueError(f"input {block.buffer.name!r} has shape {given.shape}, the plan says {block.buffer.shape}")
                 if given.dtype != wanted:
                     raise TypeError(f"input {block.buffer.name!r} has type {given.dtype}, the plan says {wanted}")
-                self._array(block)[...] = given
+                self._arrays[slot, block.buffer.name][...] = given
         if self.hash_inputs:
             self.remember_inputs(slot)
         self._poisons[slot] = poison
@@ -89,9 +106,8 @@ class DeviceMemory:
         for block in self._of(slot):
             if block.is_input:
                 continue
-            words = self._bytes[slot, block.buffer.name][block.start_bytes : block.end_bytes]
             pattern = 0 if block.buffer.self_resetting else POISONS[block.buffer.dtype][self._poisons[slot]]
-            words.view(pattern_type(block.buffer)).fill(pattern)
+            self._arrays[slot, block.buffer.name].view(pattern_type(block.buffer)).fill(pattern)
 
     def remember_inputs(self, slot: int) -> None:
         """Keep checksums of a slot's inputs as they are now; ``damage`` compares with them."""
@@ -101,7 +117,8 @@ class DeviceMemory:
 
     def outputs(self, slot: int) -> dict[str, Any]:
         """Copies of a slot's outputs, as CuPy arrays (bf16 as uint16)."""
-        return {block.buffer.name: self._array(block).copy() for block in self._of(slot) if block.buffer.role == "output"}
+        names = (block.buffer.name for block in self._of(slot) if block.buffer.role == "output")
+        return {name: self._arrays[slot, name].copy() for name in names}
 
     def settle(self) -> None:
         """Wait until all that this process asked of the device is done."""
@@ -154,6 +171,7 @@ class DeviceMemory:
         """Give the memory back. Nobody else may map it any more. Safe to call twice."""
         if self._allocations:
             self.settle()
+        self._arrays.clear()
         self._bytes.clear()
         self._sums.clear()
         while self._allocations:
@@ -168,13 +186,12 @@ class DeviceMemory:
         whole = cupy.ndarray((allocation.size_bytes,), np.uint8, cupy.cuda.MemoryPointer(raw, 0))
         whole.fill(0)  # whatever another side left there
         self._bytes[block.slot, block.buffer.name] = whole
+        flat = whole[block.start_bytes : block.end_bytes]
+        self._arrays[block.slot, block.buffer.name] = flat.view(NUMPY_TYPES[block.buffer.dtype]).reshape(block.buffer.shape)
+        self._slots[block.slot].append(block)
 
-    def _of(self, slot: int) -> Iterator[Block]:
-        return (block for block in self.blocks if block.slot == slot)
-
-    def _array(self, block: Block) -> Any:
-        flat = self._bytes[block.slot, block.buffer.name][block.start_bytes : block.end_bytes]
-        return flat.view(NUMPY_TYPES[block.buffer.dtype]).reshape(block.buffer.shape)
+    def _of(self, slot: int) -> Sequence[Block]:
+        return self._slots[slot]
 
     def _sum(self, block: Block) -> Any:
         words = self._bytes[block.slot, block.buffer.name].view(np.uint64)

@@ -134,6 +134,23 @@ def test_hopeless_against_the_incumbent_ends_as_slower_before_all_is_checked(tmp
     assert found.fitness is None
 
 
+def races_of(backend: FakeBackend, one: Candidate) -> list[str]:
+    """The scenarios of the races of a candidate, in order: its sides that ran more than a check does."""
+    mine = [side for side in backend.sides if side.behaviour is backend.behaviours[one.id]]
+    return [side.scenario.name for side in mine if side.executions > 8]
+
+
+@pytest.mark.parametrize(("spread", "again"), [(0.0, []), (0.1, ["n4", "n8", "n16"])])
+def test_a_quick_race_that_saw_enough_is_not_run_again(tmp_path: Path, spread: float, again: list[str]) -> None:
+    backend = FakeBackend()
+    one = candidate()
+    backend.behaviours[one.id] = Behaviour(time_us=noisy(np.random.default_rng(0), 95.0, spread))
+    found = harness(backend, tmp_path).evaluate(Request(candidate=one, incumbent_low=1.0))
+    assert found.verdict in (Verdict.OK, Verdict.AMBIGUOUS)
+    assert races_of(backend, one) == ["n4", "n8", "n16", *again]
+    assert [timing.scenario for timing in found.timings] == ["n4", "n8", "n16"]
+
+
 def test_near_the_incumbent_is_timed_in_full(tmp_path: Path) -> None:
     found = evaluated(tmp_path, Behaviour(time_us=lambda s, e: 120.0), incumbent_low=1.0, set_name="five")
     assert found.verdict is Verdict.OK

@@ -8,6 +8,7 @@ import pytest
 
 from evaluator.backend import Array, Ran
 from evaluator.cuda.baseline import BaselineProcess, spawn
+from evaluator.cuda.baseline_side import Bench, LentSide
 from evaluator.outcome import Fault, Verdict
 from evaluator.warm import BaselineSide, Held, WarmPool
 from tests.contracts import vector_scale
@@ -67,6 +68,47 @@ def test_a_side_binds_runs_and_leaves_its_process_to_the_next(pool: WarmPool[Bas
     side.close()
     assert memory.events[-1:] == ["close"]
     assert start()[0].pid == pid
+    pool.close()
+
+
+def test_the_last_side_waits_for_the_same_race_and_no_longer(pool: WarmPool[BaselineProcess], start: Start) -> None:
+    bench = Bench(pool, None, list)  # type: ignore[arg-type]
+    one, other = (FOLDER, "plain", (), (), 3), (FOLDER, "plain", (("n", 4),), (), 3)
+    assert bench.take(one) is None
+    side, memory = start()
+    lent = LentSide(side, bench, one)
+    lent.fill(0, {}, 0)
+    assert lent.run([0], 20.0) == Ran(elapsed_us=12.5)
+    lent.close()
+    lent.close()
+    assert "close" not in memory.events
+    assert bench.take(one) is side
+    assert bench.take(one) is None
+    bench.give(one, side)
+    assert bench.take(other) is None
+    assert memory.events[-1:] == ["close"]
+    assert start()[0].pid == side.pid
+    pool.close()
+
+
+def test_a_side_that_did_damage_does_not_wait(pool: WarmPool[BaselineProcess], start: Start) -> None:
+    bench = Bench(pool, None, list)  # type: ignore[arg-type]
+    side, memory = start("it wrote past the end of 'y'")
+    bench.give((FOLDER, "plain", (), (), 3), side)
+    assert bench.take((FOLDER, "plain", (), (), 3)) is None
+    assert memory.events[-1:] == ["close"]
+
+
+def test_of_two_sides_the_last_waits(pool: WarmPool[BaselineProcess], start: Start) -> None:
+    bench = Bench(pool, None, list)  # type: ignore[arg-type]
+    key = (FOLDER, "plain", (), (), 3)
+    (first, before), (second, after) = start(), start()
+    bench.give(key, first)
+    bench.give(key, second)
+    assert before.events[-1:] == ["close"]
+    assert "close" not in after.events
+    bench.clear()
+    assert after.events[-1:] == ["close"]
     pool.close()
 
 

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -190,3 +191,13 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path) -> None:
 
 def test_the_lock_is_one_per_user() -> None:
     assert str(os.getuid()) in lock_path().name
+
+
+def test_a_dear_scenario_has_one_everyday_input_set(tmp_path: Path) -> None:
+    settings = replace(QUICK, full_check_flop=100.0, pool_members=3)
+    session = harness(FakeBackend(), tmp_path, settings=settings)._session
+    rng = np.random.default_rng(0)
+    members = {
+        one.name: len({id(session.draw(one, session.everyday, rng).member) for _ in range(30)}) for one in session.card.scenarios
+    }
+    assert members == {"n4": 3, "n8": 1, "n16": 1}

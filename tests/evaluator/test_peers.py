@@ -152,6 +152,6 @@ def test_slots_count_elements_by_their_size() -> None:
             pressure=int,
             lock=None,  # type: ignore[arg-type]
         )
-        return session.slots(resolved)
+        return session.slots(resolved, tiny().card("three").scenarios[0])
 
     assert (slots("bf16"), slots("fp32")) == (5, 2)

@@ -210,7 +210,7 @@ LAUNCHES = [
 TEXT = [
     ("/* plan", "/* notes", "the first block comment must begin `/* plan`"),
     ("/* plan", "```cuda\n/* plan", "line 1: a fence of markdown; a source is the bare file, so remove it"),
-    ('"h", "b"]', "\u201ch\u201d, \"b\"]", "`\u201c` (U+201C) isn't plain ASCII, write it as it stands on a keyboard"),
+    ('"h", "b"]', '\u201ch\u201d, "b"]', "`\u201c` (U+201C) isn't plain ASCII, write it as it stands on a keyboard"),
     ("value = 2,", "value = 2", "a comma or a `}` is missing; an inline table stands on one line"),
     ("block = [128]", "block: [128]", "Expected '=' after a key"),
     ("[compile]", "[compile.x]", "line 11: x of [compile]: unknown key"),

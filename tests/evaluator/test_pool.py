@@ -57,7 +57,7 @@ def test_memory_is_bounded_and_a_dropped_member_comes_back_the_same() -> None:
     assert np.array_equal(again.inputs["x"], first.inputs["x"])
 
 
-def test_the_least_recently_used_member_goes_first() -> None:
+def test_within_a_scenario_the_least_recently_used_member_goes_first() -> None:
     size = pool().member(scenario(), "normal", 0).size_bytes
     made = pool(most_bytes=2 * size)
     kept = made.member(scenario(), "normal", 0)
@@ -65,6 +65,36 @@ def test_the_least_recently_used_member_goes_first() -> None:
     assert made.member(scenario(), "normal", 0) is kept
     made.member(scenario(), "normal", 2)
     assert made.member(scenario(), "normal", 0) is kept
+
+
+def test_members_of_the_scenario_at_hand_stay_however_often_others_were_used() -> None:
+    size = pool().member(scenario(1), "normal", 0).size_bytes
+    made = pool(most_bytes=2 * size)
+    for _ in range(9):
+        made.member(scenario(), "normal", 0)
+    kept = made.member(scenario(1), "normal", 0)
+    made.member(scenario(1), "normal", 1)
+    assert made.member(scenario(1), "normal", 0) is kept
+
+
+def test_what_a_set_too_large_is_asked_for_in_turn_is_kept_in_part() -> None:
+    sizes = [pool().member(scenario(number), "normal", 0).size_bytes for number in range(5)]
+    made = pool(most_bytes=sum(sizes) - 1)
+    first = [made.member(scenario(number), "normal", 0) for number in range(5)]
+    for _ in range(3):
+        again = [made.member(scenario(number), "normal", 0) for number in range(5)]
+    assert sum(one is other for one, other in zip(first, again, strict=True)) >= 2
+
+
+def test_what_a_baseline_gave_counts_as_memory_and_goes_with_its_member() -> None:
+    made = pool(most_bytes=1)
+    member = made.member(scenario(), "normal", 0)
+    outputs = {"y": np.zeros(1000)}
+    assert made.peer(member, lambda: outputs) is outputs
+    assert made.held_bytes == member.size_bytes + 8000
+    other = made.member(scenario(1), "normal", 0)
+    assert made.held_bytes == other.size_bytes
+    assert made.peer(member, lambda: None) is None
 
 
 def test_a_member_larger_than_the_bound_is_still_served() -> None:

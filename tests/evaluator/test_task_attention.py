@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from evaluator.compare import compare
 from evaluator.dtypes import decode, element_type
@@ -46,6 +47,51 @@ def test_reference_is_the_definition(sq: int, sk: int, causal: int, window: int,
     found, wanted = TASK.reference(symbols, inputs), textbook(symbols, inputs)
     np.testing.assert_allclose(found["out"], wanted["out"], atol=1e-12)
     np.testing.assert_allclose(found["lse"], wanted["lse"], atol=1e-12)
+
+
+def weighed(scores: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What ``evaluator.cuda.kernels.weigh`` does, by torch."""
+    keys = torch.arange(scores.shape[-1])
+    scores.masked_fill_((keys < first[:, None]) | (keys > last[:, None]), -torch.inf)
+    peaks = torch.nan_to_num(scores.amax(dim=-1), neginf=0.0)
+    scores.sub_(peaks[..., None]).exp_()
+    return peaks, scores.sum(dim=-1)
+
+
+@pytest.mark.parametrize(("causal", "window"), [(0, 0), (1, 0), (1, 3)])
+@pytest.mark.parametrize(("sq", "sk"), SHAPES)
+@pytest.mark.parametrize("most_scores", [1, 100, 1 << 22])
+def test_the_reference_of_few_passes_is_the_same(
+    sq: int, sk: int, causal: int, window: int, most_scores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    symbols = {**BASE, "b": 3, "sq": sq, "sk": sk, "causal": causal, "window": window}
+    inputs = TASK.inputs(symbols, "normal", np.random.default_rng(1))
+    wanted = TASK.reference(symbols, inputs)
+    q, k, v = (torch.from_numpy(inputs[name]).double() for name in "qkv")
+    monkeypatch.setitem(reference_module._MOST_SCORES, "cpu", most_scores)
+    out, lse = reference_module.in_few_passes(q, k, v, float(np.float32(16**-0.5)), visible(symbols), 2, weighed)
+    np.testing.assert_allclose(out.numpy(), wanted["out"], atol=1e-12)
+    np.testing.assert_allclose(lse.numpy(), wanted["lse"], atol=1e-12)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 5, 7, 23, 24])
+def test_a_part_is_a_smaller_problem_of_the_same_lengths(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    symbols = {**BASE, "b": 4, "h": 6, "hkv": 2, "causal": 1}
+    inputs = TASK.inputs(symbols, "normal", np.random.default_rng(1))
+    expected = TASK.reference(symbols, inputs)
+    monkeypatch.setattr(TASK._module(), "PART_FLOP", float(heads * 4 * 16 * 9 * 9))
+    part = TASK._module().part(symbols, inputs, expected)
+    some = part["symbols"]
+    assert 0.5 * heads <= some["b"] * some["h"] <= heads
+    found = TASK.reference(some, part["inputs"])
+    for name in ("out", "lse"):
+        np.testing.assert_allclose(found[name], part["expected"][name], atol=1e-12)
+    partly = TASK.tolerances(symbols, inputs, expected)
+    monkeypatch.setattr(TASK._module(), "PART_FLOP", 1e12)
+    whole = TASK.tolerances(symbols, inputs, expected)
+    for name in ("out", "lse"):
+        assert whole[name].row_allowed.shape == partly[name].row_allowed.shape
+        assert 0.2 < partly[name].rms_allowed / whole[name].rms_allowed < 2.0
 
 
 def test_rows_that_see_nothing_are_zero_and_minus_infinity() -> None:

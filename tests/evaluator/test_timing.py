@@ -131,6 +131,32 @@ def test_every_timed_execution_is_compared() -> None:
     assert len(compared) == sum(len(slots) for runner, slots in backend.windows if runner is one) - 2  # two level runs
 
 
+@pytest.mark.parametrize("compared", [1, 3])
+def test_of_each_window_a_secret_few_are_compared(compared: int) -> None:
+    backend = FakeBackend()
+    seen: list[int] = []
+    race_terms = terms(backend, settings=replace(QUICK, batch_us=400.0), compared=compared)
+    one = side(backend, Behaviour())
+    read = one.read
+    one.read = lambda slot: seen.append(slot) or read(slot)  # type: ignore[method-assign,func-returns-value]
+    race(one, side(backend, Behaviour()), race_terms)
+    windows = [slots for runner, slots in backend.windows if runner is one and len(slots) == 4]
+    assert len(windows) == 16
+    assert len(seen) == compared * len(windows)
+    places = {slots.index(slot) for slots, slot in zip(windows, seen[::compared], strict=True)}
+    assert len(places) > 1
+
+
+def test_one_wrong_execution_of_many_is_found_sooner_or_later_among_a_few() -> None:
+    def spoil(execution: int, right: Outputs, before: Outputs) -> Outputs:
+        right["y"][0, 0] += 1.0 if execution % 4 == 1 else 0.0
+        return right
+
+    found = raced(Behaviour(spoil=spoil), Behaviour(), settings=replace(QUICK, batch_us=400.0), compared=1)
+    assert isinstance(found, Fault)
+    assert found.verdict is Verdict.WRONG
+
+
 def test_output_kept_from_an_earlier_execution_is_caught() -> None:
     cache: list[Outputs] = []
 

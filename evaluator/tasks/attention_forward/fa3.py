@@ -9,8 +9,8 @@ from evaluator.baseline import Baseline, Bound, Symbols
 from evaluator.statistics import median
 
 FLUSH_BYTES = 256 << 20
-REPLAYS = 5
-WARM_CALLS = 3
+REPLAYS = 3
+WARM_CALLS = 2
 
 Measure = Callable[[Mapping[str, Bound]], str]
 """The name of the fastest of several bound baselines."""
