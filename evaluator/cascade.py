@@ -12,6 +12,7 @@ from evaluator.outcome import Fault, Outcome, Stage, Timing, Verdict
 from evaluator.pool import random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
+from evaluator.restarts import race_all
 from evaluator.session import Session
 from evaluator.stages import baseline_opponent, examine, race_opponent
 from evaluator.statistics import geometric_mean
@@ -87,12 +88,10 @@ def time_primary(findings: Findings, rng: np.random.Generator, programs: Sequenc
 def time_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> Fault | None:
     """Race every program in full against the primary baseline; timings of earlier, shorter races are replaced."""
     findings.timings.clear()
-    opponent = baseline_opponent(findings.session, findings.session.primary)
-    for program in programs:
-        raced = race_opponent(findings, rng, program, opponent)
-        if isinstance(raced, Fault):
-            return raced
-        findings.timings.append(raced)
+    raced = race_all(findings, rng, programs, baseline_opponent(findings.session, findings.session.primary))
+    if isinstance(raced, Fault):
+        return raced
+    findings.timings.extend(raced)
     return None
 
 

@@ -14,8 +14,9 @@ from evaluator.outcome import Fault, Fitness, Outcome, Timing, Verdict
 from evaluator.pool import Pool, random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
+from evaluator.restarts import race_all
 from evaluator.session import Session
-from evaluator.stages import Opponent, baseline_opponent, examine, race_opponent, rival_opponent, slower_than
+from evaluator.stages import Opponent, baseline_opponent, examine, rival_opponent, slower_than
 from population.candidate import Candidate, short_id
 
 FRESH_SECRET_BYTES = 32
@@ -176,11 +177,10 @@ def _prepared_rival(findings: Findings, rival: Candidate) -> Prepared | None:
 
 def _race_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Program], opponent: Opponent) -> Fitness | None:
     """The score against one opponent; a note instead where a race failed, which the candidate's own score survives."""
-    for program in programs:
-        raced = race_opponent(findings, rng, program, opponent)
-        if isinstance(raced, Fault):
-            findings.note(f"no score against {opponent.name}: {raced.verdict} in {program.scenario.name}: {raced.message}")
-            return None
-        findings.timings.append(raced)
+    raced = race_all(findings, rng, programs, opponent)
+    if isinstance(raced, Fault):
+        findings.note(f"no score against {opponent.name}: {raced.verdict} in {raced.scenario}: {raced.message}")
+        return None
+    findings.timings.extend(raced)
     names = [program.scenario.name for program in programs]
     return fitness(names, findings.checks, findings.timings, opponent.name)
