@@ -51,6 +51,8 @@ def final(session: Session, request: Request) -> Outcome:
         if isinstance(timed, Fault):
             return findings.refused(timed)
         versus = _versus(findings, rng, programs, rivals)
+        for note in _cross_checked(findings, programs, rng):
+            findings.note(note)
         return replace(score(findings), versus=versus)
 
 
@@ -80,6 +82,15 @@ def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Gen
     from evaluator.cuda.sanitizer import smallest_notes
 
     return smallest_notes(session, programs, rng)
+
+
+def _cross_checked(findings: Findings, programs: Sequence[Program], rng: np.random.Generator) -> Sequence[str]:
+    """What a second clock said of the cheapest program; nothing on the CPU, where a race is timed by the host's own clock."""
+    if findings.session.backend.device.kind != "cuda":
+        return ()
+    from evaluator.cuda.crosscheck import cheapest_notes
+
+    return cheapest_notes(findings.session, programs, findings.timings, rng)
 
 
 def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...] | Fault:
