@@ -142,7 +142,7 @@ def test_a_final_checks_its_cheapest_program_against_the_race(tmp_path: Path, mo
     programs = [Program(candidate_id="c", scenario=one, build=build, resolved=vector_scale.resolved()) for one in scenarios]
     timings = [
         Timing(
-            scenario="n4", opponent=name, ratio=1, low=1, high=1, candidate_us=us, opponent_us=9, blocks=8, floor_us=1, bound="flop"
+            scenario="n4", opponent=name, ratio=1, low=1, high=1, candidate_us=us, opponent_us=9, blocks=8, floor_us=1, bound=""
         )
         for name, us in (("other", 50.0), ("peer", 10.5))
     ]  # fmt: skip
