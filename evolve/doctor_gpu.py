@@ -146,8 +146,8 @@ def _steady(name: str, found: Mapping[str, Any]) -> Finding:
         state=State.LIMITED if slowed or noisy or warm else State.OK,
         detail=(
             f"{clocks} under a short load, {', '.join(throttle) or 'not held down'}; a copy of {found['copy_gbs']:.0f} GB/s "
-            f"against itself: {found['noise_pct']:.2f} % apart; a copy within the L2 cache takes {found['flush']:.2f} times as long "
-            "after a flush"
+            f"against itself: {found['noise_pct']:.2f} % apart; a copy within the L2 cache takes {found['flush']:.2f} times as "
+            "long after a flush"
         ),
         next_step=step,
     )

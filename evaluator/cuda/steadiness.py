@@ -23,8 +23,8 @@ COLD, HOT = 0, 1
 def measure(ordinal: int, uuid: str) -> dict[str, Any]:
     """``idle_mhz``, ``load_mhz`` (None: not readable), ``throttle``, ``copy_gbs`` (read and written), ``noise_pct``, ``flush``.
 
-    ``noise_pct``: how far the medians of two interleaved series of the same copy lie apart. ``flush``: how many times as long a copy
-    that fits into the L2 cache takes after the stopwatch's flush as right after itself; near 1 the flush wouldn't work.
+    ``noise_pct``: how far the medians of two interleaved series of the same copy lie apart. ``flush``: how many times as long a
+    copy that fits into the L2 cache takes after the stopwatch's flush as right after itself; near 1 the flush wouldn't work.
     """
     read = open_reader(uuid)
     idle = read() if read is not None else None
