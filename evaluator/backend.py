@@ -59,9 +59,13 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A device that one evaluation holds. ``facts()`` tells what it has used of it so far, with units in the names."""
+    """A device that one evaluation holds.
+
+    ``facts()`` tells what it has used of it so far, with units in the names, ``notes()`` what disturbed the device meanwhile.
+    """
 
     facts: Callable[[], Mapping[str, int | float | str | bool]] = dict
+    notes: Callable[[], Sequence[str]] = tuple
 
 
 class Side(Protocol):

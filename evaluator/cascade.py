@@ -12,6 +12,7 @@ from evaluator.outcome import Fault, Outcome, Stage, Timing, Verdict
 from evaluator.pool import random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
+from evaluator.restarts import race_all
 from evaluator.session import Session
 from evaluator.stages import baseline_opponent, examine, race_opponent
 from evaluator.statistics import geometric_mean
@@ -95,12 +96,11 @@ def time_all(findings: Findings, rng: np.random.Generator, programs: Sequence[Pr
     names = [program.scenario.name for program in programs]
     known = {timing.scenario for timing in findings.timings if interval_of(timing).half_width <= narrow}
     findings.timings[:] = [timing for timing in findings.timings if timing.scenario in known or timing.scenario not in names]
-    opponent = baseline_opponent(findings.session, findings.session.primary)
-    for program in (program for program in programs if program.scenario.name not in known):
-        raced = race_opponent(findings, rng, program, opponent)
-        if isinstance(raced, Fault):
-            return raced
-        findings.timings.append(raced)
+    left = [program for program in programs if program.scenario.name not in known]
+    raced = race_all(findings, rng, left, baseline_opponent(findings.session, findings.session.primary))
+    if isinstance(raced, Fault):
+        return raced
+    findings.timings.extend(raced)
     findings.timings.sort(key=lambda timing: names.index(timing.scenario) if timing.scenario in names else -1)
     return None
 

@@ -11,7 +11,8 @@ from evaluator.findings import Findings
 from evaluator.fitness import fitness
 from evaluator.outcome import Fault, Fitness
 from evaluator.preparation import Prepared
-from evaluator.stages import Opponent, race_opponent, slower_than
+from evaluator.restarts import race_all
+from evaluator.stages import Opponent, slower_than
 
 OUTCLASSED_BY = 1.15
 
@@ -34,16 +35,14 @@ class Contest:
 
     def hold(self, findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> None:
         """Race the programs, as far as the opponent computes them, once they have been raced against the primary baseline."""
-        for program in self._worth(findings, rng, programs):
-            if self.broken:
-                return
-            raced = race_opponent(findings, rng, program, self.opponent)
-            if isinstance(raced, Fault):
-                self.broken = True
-                findings.note(f"no score against {self.opponent.name}: {raced.verdict} in {raced.scenario}: {raced.message}")
-            else:
-                self.raced.append(program.scenario.name)
-                findings.timings.append(raced)
+        worth = self._worth(findings, rng, programs)
+        raced = () if self.broken else race_all(findings, rng, worth, self.opponent)
+        if isinstance(raced, Fault):
+            self.broken = True
+            findings.note(f"no score against {self.opponent.name}: {raced.verdict} in {raced.scenario}: {raced.message}")
+            return
+        self.raced += [timing.scenario for timing in raced]
+        findings.timings.extend(raced)
 
     def score(self, findings: Findings) -> Fitness | None:
         """The score over all that was raced; None where the opponent was outclassed, or a race failed."""

@@ -46,10 +46,10 @@ class SlowedSide:
 def run_controls(session: Session, program: Program, rng: np.random.Generator) -> Controls | Fault:
     """The session's noise floor from an A/A race in the program's scenario, and whether a slowed copy is told apart."""
     name, slowed_by = session.primary.name, session.settings.slowed_by
-    same = _race_itself(session, program, rng, 0.0)
+    same = race_itself(session, program, rng, 0.0)
     if isinstance(same, Fault):
         return same
-    slowed = _race_itself(session, program, rng, slowed_by)
+    slowed = race_itself(session, program, rng, slowed_by)
     if isinstance(slowed, Fault):
         return slowed
     notes = []
@@ -66,7 +66,8 @@ def run_controls(session: Session, program: Program, rng: np.random.Generator) -
     return Controls(noise_floor_pct=50.0 * (same.high - same.low), notes=tuple(notes))
 
 
-def _race_itself(session: Session, program: Program, rng: np.random.Generator, slowed_by: float) -> Timing | Fault:
+def race_itself(session: Session, program: Program, rng: np.random.Generator, slowed_by: float) -> Timing | Fault:
+    """The race of the primary baseline against itself in the program's scenario, one side's times lengthened by that share."""
     slots = session.slots(program.resolved, program.scenario)
     session.prepare_race(program.scenario)
     opponent = start_baseline(session, session.primary, program, slots)

@@ -49,6 +49,8 @@ def final(session: Session, request: Request) -> Outcome:
         session.controls = fresh.controls
         if fault is not None:
             return findings.refused(fault)
+        for note in _cross_checked(findings, programs, rng):
+            findings.note(note)
         versus = (*(contest.score(findings) for contest in contests), _best_of_all(findings, programs))
         return replace(score(findings), versus=tuple(found for found in versus if found is not None))
 
@@ -92,6 +94,15 @@ def _sanitized(session: Session, programs: Sequence[Program], rng: np.random.Gen
     from evaluator.cuda.sanitizer import inspect_smallest
 
     return inspect_smallest(session, programs, rng)
+
+
+def _cross_checked(findings: Findings, programs: Sequence[Program], rng: np.random.Generator) -> Sequence[str]:
+    """What a second clock said of the cheapest program; nothing on the CPU, where a race is timed by the host's own clock."""
+    if findings.session.backend.device.kind != "cuda":
+        return ()
+    from evaluator.cuda.crosscheck import cheapest_notes
+
+    return cheapest_notes(findings.session, programs, findings.timings, rng)
 
 
 def _hidden(findings: Findings, rng: np.random.Generator) -> tuple[Program, ...] | Fault:

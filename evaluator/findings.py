@@ -77,5 +77,20 @@ class Findings:
             versus=versus,
             facts=facts,
             noise_floor_pct=None if controls is None else controls.noise_floor_pct,
-            notes=(*self.notes, *(() if controls is None else controls.notes)),
+            notes=(*self.notes, *self._disturbances(), *(() if controls is None else controls.notes)),
         )
+
+    def _disturbances(self) -> tuple[str, ...]:
+        """What the device says of disturbances, how many blocks they cost, and where disturbed ones had to be kept."""
+        hit = [timing for timing in self.timings if timing.dropped]
+        if not hit:
+            return tuple(self.lease.notes())
+        worst = max(hit, key=lambda timing: timing.dropped / timing.blocks)
+        text = (
+            f"{sum(timing.dropped for timing in hit)} blocks were dropped as disturbed in {len(hit)} of {len(self.timings)} "
+            f"races, most in {worst.scenario} against {worst.opponent}: {worst.dropped} beside {worst.blocks} kept"
+        )
+        limit = self.session.settings.max_dropped_share
+        full = sum(timing.dropped >= limit * timing.blocks for timing in hit)
+        more = f"; {full} of these races reached the limit, so that disturbed blocks may be among those kept" if full else ""
+        return (*self.lease.notes(), text + more)

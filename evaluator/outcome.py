@@ -118,8 +118,9 @@ class Timing:
     """A paired race in one scenario: how many times faster than the opponent the candidate is.
 
     ``ratio`` is the median over blocks of opponent time / candidate time, with its interval ``low``..``high``; times are
-    medians of one execution. ``floor_us`` is the physical bound and ``bound`` ("flop" or "bytes") which one rules.
-    ``dropped`` counts blocks left out because something else disturbed the host.
+    medians of one execution. In a final it may be several races between fresh processes: ``ratio`` is then the geometric mean of
+    their medians, and the interval covers what varies between them too. ``floor_us`` is the physical bound and ``bound`` ("flop"
+    or "bytes") which one rules. ``dropped`` counts blocks left out because something else disturbed the host.
     """
 
     scenario: str

@@ -8,6 +8,7 @@ from typing import Any
 
 HARNESS_VERSION = 1
 """Raised whenever a change of the code can change a verdict or a number."""
+MOST_RESTARTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class HarnessSettings:
     side_bytes: int = 1 << 30  # buffers of one side, which bounds its slots; less on a device without room (evaluator/session.py)
     warm_runs: int = 6  # at most so many untimed executions until two in a row agree within warm_agreement
     warm_agreement: float = 0.1
+    restarts: int = 4  # fresh pairs of processes among which a final splits the blocks of each race; 1: a single one
     race_cap_s: float = 60.0  # no further look is started in a race beyond this
     max_dropped_share: float = 0.5  # blocks dropped as disturbed, as a share of those kept
     disturbed_share: float = 0.02  # CPU time that others were kept waiting for, as a share of a block
@@ -59,6 +61,8 @@ class HarnessSettings:
             )
         if self.narrow_half_width > self.ambiguous_half_width:
             raise ValueError("narrow_half_width must not exceed ambiguous_half_width")
+        if not 1 <= self.restarts <= MOST_RESTARTS:
+            raise ValueError(f"restarts must lie between 1 and {MOST_RESTARTS}, not {self.restarts}")
 
 
 def full_settings(timing_looks: int = 4) -> HarnessSettings:
@@ -104,6 +108,7 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
     }
     full = HarnessSettings(
         looks=looks,
+        restarts=1,
         batch_us=1000.0,
         max_slots=8,
         spare_slots=2,

@@ -113,3 +113,46 @@ def geometric_mean(intervals: Sequence[Interval]) -> Interval:
     below = math.sqrt(sum(math.log(item.ratio / item.low) ** 2 for item in intervals)) / count
     above = math.sqrt(sum(math.log(item.high / item.ratio) ** 2 for item in intervals)) / count
     return Interval(ratio=math.exp(centre), low=math.exp(centre - below), high=math.exp(centre + above))
+
+
+def student_quantile(degrees: int, alpha: float) -> float:
+    """The t for which a Student variable with ``degrees`` (at least 1) lies outside [-t, t] with probability ``alpha``.
+
+    By bisection on the distribution's finite series (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 4).
+    """
+    low, high = 0.0, 1.0
+    while _student_inside(high, degrees) < 1.0 - alpha:
+        high *= 2.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _student_inside(middle, degrees) < 1.0 - alpha else (low, middle)
+    return high
+
+
+def _student_inside(t: float, degrees: int) -> float:
+    """The probability that a Student variable lies in [-t, t]."""
+    theta = math.atan(t / math.sqrt(degrees))
+    odd = degrees % 2
+    term, total = (math.cos(theta), 0.0) if odd else (1.0, 0.0)
+    for power in range(1 + odd, degrees, 2):
+        total += term
+        term *= math.cos(theta) ** 2 * power / (power + 1)
+    return 2.0 / math.pi * (theta + math.sin(theta) * total) if odd else math.sin(theta) * total
+
+
+def over_restarts(races: Sequence[Interval], alpha: float) -> Interval:
+    """The ratio over races of the same pair, each between fresh processes: the mean of their medians' logarithms.
+
+    Its interval is Student's over those medians (n - 1 degrees of freedom), widened where the races' own intervals, added in
+    quadrature, reach further: four medians that agree by luck don't make it narrower than what was seen within them. Raises
+    ValueError for fewer than two races.
+    """
+    if len(races) < 2:
+        raise ValueError("what varies between starts takes at least two races to see")
+    within = geometric_mean(races)
+    centre = math.log(within.ratio)
+    spread = math.sqrt(sum((math.log(item.ratio) - centre) ** 2 for item in races) / (len(races) - 1))
+    half = student_quantile(len(races) - 1, alpha) * spread / math.sqrt(len(races))
+    return Interval(
+        ratio=within.ratio, low=min(within.low, math.exp(centre - half)), high=max(within.high, math.exp(centre + half))
+    )

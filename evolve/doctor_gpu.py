@@ -19,6 +19,7 @@ from evolve.finding import Finding, State
 
 TOOL_TIMEOUT_S = 90.0
 NOISE_PCT = 1.0
+FLUSH_SHOWS = 1.1
 PACKAGES = ("cupy-cuda13x", "cuda-bindings", "nvidia-ml-py", "nvidia-cudnn-cu13")
 ABILITIES = {
     "virtual_memory": "unmapped pages around buffers",
@@ -135,15 +136,20 @@ def _steady(name: str, found: Mapping[str, Any]) -> Finding:
     throttle = found["throttle"]
     slowed = bool(set(throttle) & set(SLOWDOWNS.values()))
     noisy = found["noise_pct"] > NOISE_PCT
+    warm = found["flush"] < FLUSH_SHOWS
     clocks = "clock not readable" if found["load_mhz"] is None else f"SM clock {found['idle_mhz']} -> {found['load_mhz']} MHz"
+    step = "wait until it has cooled, or stop what else it does" if slowed or noisy else ""
+    if warm:
+        step = "flushing its L2 cache shows no effect: times of short kernels may be those of a warm cache; report the GPU's name"
     return Finding(
         name=name,
-        state=State.LIMITED if slowed or noisy else State.OK,
+        state=State.LIMITED if slowed or noisy or warm else State.OK,
         detail=(
             f"{clocks} under a short load, {', '.join(throttle) or 'not held down'}; a copy of {found['copy_gbs']:.0f} GB/s "
-            f"against itself: {found['noise_pct']:.2f} % apart"
+            f"against itself: {found['noise_pct']:.2f} % apart; a copy within the L2 cache takes {found['flush']:.2f} times as "
+            "long after a flush"
         ),
-        next_step="wait until it has cooled, or stop what else it does" if slowed or noisy else "",
+        next_step=step,
     )
 
 

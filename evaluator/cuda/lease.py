@@ -112,7 +112,7 @@ def gpu_lease(lock: Path, wait_s: float, purpose: str, usage: Usage) -> Iterator
     with timing_lock(lock, wait_s, purpose, usage.clock):
         Quarantine(lock).refuse()
         usage.begin()
-        yield Lease(facts=usage.facts)
+        yield Lease(facts=usage.facts, notes=usage.monitor.notes)
 
 
 class MeteredSide:

@@ -109,6 +109,8 @@ class Monitor:
     read: Reader | None
     clock: Callable[[], float] = time.monotonic
     _readings: list[Reading] = field(default_factory=list)
+    _times_s: list[float] = field(default_factory=list)
+    _began_s: float = 0.0
     _disturbed_us: float = 0.0
     _last_s: float = 0.0
     _was_disturbed: bool = False
@@ -123,11 +125,14 @@ class Monitor:
             self._disturbed_us += (now_s - self._last_s) * MICROSECONDS
         self._last_s, self._was_disturbed = now_s, reading.disturbed
         self._readings.append(reading)
+        self._times_s.append(now_s)
         return int(self._disturbed_us)
 
     def forget(self) -> None:
         """Begin a new lease."""
         self._readings.clear()
+        self._times_s.clear()
+        self._began_s = self.clock()
 
     def facts(self) -> dict[str, int | float | str | bool]:
         """SM clock (MHz) and slowdowns over the readings of this lease; ``other_processes`` is the most seen at once."""
@@ -142,3 +147,14 @@ class Monitor:
         }
         told = [len(reading.others) for reading in self._readings if reading.others is not None]
         return facts | ({"other_processes": max(told)} if told else {})
+
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for each slowdown of this lease and for others that computed: since when, and in how many readings."""
+        seen = {name: [bool(one.reasons & bit) for one in self._readings] for bit, name in SLOWDOWNS.items()}
+        seen["another process computing on this GPU"] = [one.others_busy for one in self._readings]
+        return tuple(self._sentence(what, flags) for what, flags in seen.items() if any(flags))
+
+    def _sentence(self, what: str, flags: Sequence[bool]) -> str:
+        since_s = self._times_s[flags.index(True)] - self._began_s
+        first = "from the first reading on" if flags[0] else f"first {since_s:.1f} s into the lease"
+        return f"{what}: {first}, in {sum(flags)} of {len(flags)} readings; blocks beside it are dropped as far as allowed"

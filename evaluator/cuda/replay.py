@@ -7,7 +7,7 @@ refused or the kernel failed, with the reason on standard error.
 
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from evaluator.cuda.driver import CudaError, call, use_device
 from evaluator.cuda.launches import configuration, pack, prepare_function
 from evaluator.cuda.tensor_maps import encode
 from evaluator.plan.resolve import buffer_bytes
-from evaluator.plan.resolved import Argument, ArgumentKind, Buffer, Resolved
+from evaluator.plan.resolved import Argument, ArgumentKind, Buffer, Resolved, ResolvedLaunch
 
 POISON = 0xFF  # reads as NaN in every floating-point type
 
@@ -34,8 +34,16 @@ class Replay:
     ordinal: int = 0
 
 
-def execute(replay: Replay) -> None:
-    """Run every launch once, waiting for each. Raises CudaError."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A plan ready to run on the default stream: its launches in order, and what to do before each execution."""
+
+    launches: Sequence[Callable[[], None]]
+    clear: Callable[[], None]
+
+
+def load(replay: Replay) -> Loaded:
+    """Make the context, allocate and fill every buffer, load the module. Raises CudaError."""
     use_device(replay.ordinal)
     resolved = replay.resolved
     module = call("cuModuleLoadData", replay.cubin)
@@ -47,12 +55,25 @@ def execute(replay: Replay) -> None:
             return maps[argument.name]
         return pointers[argument.name] if argument.value is None else argument.value
 
-    for launch in resolved.launches:
+    def ready(launch: ResolvedLaunch) -> Callable[[], None]:
         same = [other for other in resolved.launches if other.kernel == launch.kernel]
         function = prepare_function(module, launch.kernel, same)
         config = configuration(launch, 0, fixed_cluster=function.fixed_cluster)
         packed = pack(launch.args, value_of)
-        call("cuLaunchKernelEx", config, function.handle, packed.address, 0)
+        return lambda: call("cuLaunchKernelEx", config, function.handle, packed.address, 0)
+
+    def clear() -> None:
+        for each in resolved.workspaces:
+            if each.init == "zero" and not each.self_resetting:
+                call("cuMemsetD8Async", pointers[each.name], 0, buffer_bytes(each), 0)
+
+    return Loaded(launches=[ready(launch) for launch in resolved.launches], clear=clear)
+
+
+def execute(replay: Replay) -> None:
+    """Run every launch once, waiting for each. Raises CudaError."""
+    for launch in load(replay).launches:
+        launch()
         call("cuCtxSynchronize")
 
 

@@ -89,7 +89,7 @@ def inspect_build(
         path = Path(name) / "replay"
         path.write_bytes(pickle.dumps(Replay(cubin=cubin, resolved=resolved, inputs=dict(inputs), ordinal=ordinal)))
         options = ["--tool", tool, *TOOLS[tool], "--error-exitcode", str(FOUND_STATUS), "--print-limit", "20"]
-        status, output = _run([str(sanitizer), *options, sys.executable, "-m", "evaluator.cuda.replay", str(path)], limit_s)
+        status, output = run_alone([str(sanitizer), *options, sys.executable, "-m", "evaluator.cuda.replay", str(path)], limit_s)
     return judge_output(tool, status, output, limit_s)
 
 
@@ -161,8 +161,8 @@ def _note(item: Inspection, scenario: str) -> str:
     return sentences[item.result].format(tool=item.tool, scenario=scenario, detail=item.detail, what=what[item.tool])
 
 
-def _run(command: list[str], limit_s: float) -> tuple[int | None, str]:
-    """Exit status and output; the whole process group is killed at the limit."""
+def run_alone(command: list[str], limit_s: float) -> tuple[int | None, str]:
+    """Exit status (None: out of time) and output, with a bare environment; the whole process group is killed at the limit."""
     environment = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(

@@ -30,6 +30,10 @@ class Stopwatch:
         call("cuMemsetD32Async", self._flush, 0, self._words, stream)
         self._record(self._events[execution][0], stream, capturing)
 
+    def start_hot(self, execution: int, stream: Any) -> None:
+        """Enqueue the first event alone: caches stay as they are. No race is timed so; it shows what the flush does."""
+        self._record(self._events[execution][0], stream, capturing=False)
+
     def stop(self, execution: int, stream: Any, *, capturing: bool) -> None:
         """Enqueue the second event."""
         self._record(self._events[execution][1], stream, capturing)

@@ -1,13 +1,23 @@
 """Readings of a GPU, with a driver of the test's own."""
 
+import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from evaluator.backend import Lease
+from evaluator.cuda.lease import Usage, gpu_lease
 from evaluator.cuda.monitor import Monitor, NvmlReader, Reading
+from evaluator.harness import Harness
+from evaluator.outcome import Verdict
+from evaluator.request import Request
+from tests.evaluator.fake_backend import FakeBackend, candidate
+from tests.evaluator.tiny_harness import QUICK, seeded, tiny
 
 POWER_CAP, THERMAL = 0x04, 0x20
 
@@ -95,7 +105,7 @@ def reading(clock_mhz: int = 1700, reasons: int = 0, others: tuple[int, ...] | N
 
 def monitor(*readings: Reading) -> Monitor:
     """A monitor that sees these, one second apart."""
-    times = iter(range(len(readings)))
+    times = itertools.count()
     seen = iter(readings)
     return Monitor(lambda: next(seen), lambda: float(next(times)))
 
@@ -132,3 +142,51 @@ def test_nothing_is_watched_where_nothing_can_be_read(read: Callable[[], None] |
     found = Monitor(read)
     assert found.pressure_us() is None
     assert found.facts() == {}
+
+
+def test_notes_say_what_began_when_and_how_often() -> None:
+    readings = [reading(), reading(reasons=THERMAL), replace(reading(reasons=THERMAL | POWER_CAP), others_busy=True), reading()]
+    times = iter([10.0, 11.0, 12.5, 14.0, 15.0])
+    seen = iter(readings)
+    found = Monitor(lambda: next(seen), lambda: next(times))
+    found.forget()
+    for _ in readings:
+        found.pressure_us()
+    thermal, other = found.notes()
+    assert thermal.startswith("software thermal slowdown: first 2.5 s into the lease, in 2 of 4 readings")
+    assert other.startswith("another process computing on this GPU: first 4.0 s into the lease, in 1 of 4 readings")
+
+
+def test_a_slowdown_that_lasts_is_there_from_the_first_reading_on() -> None:
+    found = monitor(reading(reasons=THERMAL), reading(reasons=THERMAL))
+    for _ in range(2):
+        found.pressure_us()
+    assert "from the first reading on, in 2 of 2 readings" in found.notes()[0]
+
+
+def test_a_slowdown_that_begins_within_a_race_costs_blocks_and_reaches_the_outcome(tmp_path: Path) -> None:
+    """The clock falls in the middle of the candidate's second race, for as long as about three blocks take."""
+    backend = FakeBackend()
+
+    def read() -> Reading:
+        raced_s = backend.clock.now_s - 0.025
+        return reading(reasons=THERMAL if 0.0 < raced_s < 0.0025 else 0)
+
+    watching = Monitor(read, backend.clock)
+
+    @contextmanager
+    def lease(purpose: str) -> Iterator[Lease]:
+        with gpu_lease(tmp_path / "gpu.lock", 1.0, purpose, Usage(watching, backend.clock)) as held:
+            backend.held = True
+            yield held
+            backend.held = False
+
+    backend.lease = lease  # type: ignore[method-assign]
+    judge = Harness(tiny(), "three", backend, QUICK, backend.clock, seeded(7), pressure=watching.pressure_us, lock=tmp_path / "l")
+    found = judge.evaluate(Request(candidate=candidate("one")))
+    assert found.verdict is Verdict.OK
+    assert found.facts["throttle"] == "software thermal slowdown"
+    assert [timing.dropped > 0 for timing in found.timings] == [False, True, False]
+    slowdown, dropped = found.notes
+    assert slowdown.startswith("software thermal slowdown: first 0.0 s into the lease")
+    assert "blocks were dropped as disturbed in 1 of 3 races, most in n8 against peer" in dropped

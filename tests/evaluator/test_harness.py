@@ -60,7 +60,7 @@ def test_buffers_take_what_there_is_room_for_on_the_device(free_bytes: int | Non
     largest = max(side.slots for side in backend.sides if side.scenario.name == "n4")
     assert largest == slots
     pool = judge._session.pool
-    assert pool._most_bytes == (QUICK.pool_bytes if free_bytes is None else min(QUICK.pool_bytes, free_bytes // 6))
+    assert pool._most_bytes == (QUICK.pool_bytes if free_bytes is None else min(QUICK.pool_bytes, free_bytes // 3))
 
 
 def test_the_controls_run_once_a_session(tmp_path: Path) -> None:

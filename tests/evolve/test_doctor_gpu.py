@@ -27,7 +27,7 @@ GPU = Gpu(
     bus_bits=6016,
     driver_api="13.0",
 )
-STEADY = {"idle_mhz": 345, "load_mhz": 1980, "throttle": ["power cap"], "copy_gbs": 4300.0, "noise_pct": 0.04}
+STEADY = {"idle_mhz": 345, "load_mhz": 1980, "throttle": ["power cap"], "copy_gbs": 4300.0, "noise_pct": 0.04, "flush": 1.8}
 
 
 def test_no_gpu_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +89,7 @@ def test_a_full_gpu_is_not_sent_to_be_reset(monkeypatch: pytest.MonkeyPatch, tmp
         ({"throttle": ["hardware slowdown"]}, State.LIMITED),
         ({"noise_pct": 4.0}, State.LIMITED),
         ({"load_mhz": None}, State.OK),
+        ({"flush": 1.02}, State.LIMITED),
     ],
 )
 def test_the_power_cap_is_no_limit_but_heat_and_noise_are(changes: dict[str, object], state: State) -> None:

@@ -22,6 +22,7 @@ SECRET_SEED = 20261130
 MOST_CHARACTERS = 600
 SETTINGS = HarnessSettings(
     looks=(6,),
+    restarts=1,
     narrow_half_width=100.0,
     ambiguous_half_width=100.0,
     batch_us=200.0,
