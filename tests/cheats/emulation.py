@@ -103,9 +103,7 @@ def _built(source: str, resolved: Resolved, folder: Path) -> Path:
     """The emulator with the candidate's kernels and plan compiled in."""
     text = DYNAMIC.sub(r"float* \1 = emulator::dynamic_shared.data();", source)
     reads = [f"    auto {b.name}_ = emulator::read({size_bytes(b)});" for b in _buffers(resolved)]
-    writes = [
-        f"    std::fwrite({b.name}_.data(), 1, {size_bytes(b)}, stdout);" for b in _buffers(resolved) if b.role == "output"
-    ]
+    writes = [f"    std::fwrite({b.name}_.data(), 1, {size_bytes(b)}, stdout);" for b in _buffers(resolved) if b.role == "output"]
     lines = [
         '#include "emulator.h"',
         text,

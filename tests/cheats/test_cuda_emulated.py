@@ -31,7 +31,7 @@ HALF = {"n": 7, "m": 40, "dtype": "fp16"}
 SHAPES = {
     "grouped_causal": {"b": 2, "sq": 5, "sk": 70, "h": 4, "hkv": 2, "d": 64, "causal": 1, "window": 0, "dtype": "bf16"},
     "window": {"b": 1, "sq": 9, "sk": 35, "h": 2, "hkv": 1, "d": 64, "causal": 1, "window": 6, "dtype": "bf16"},
-    "full": {"b": 1, "sq": 3, "sk": 70, "h": 2, "hkv": 2, "d": 128, "causal": 0, "window": 0, "dtype": "fp16"},
+    "full": {"b": 1, "sq": 24, "sk": 70, "h": 2, "hkv": 2, "d": 128, "causal": 0, "window": 0, "dtype": "fp16"},
 }
 ONE_BY_ONE = {
     "race": "its order varies on a GPU only",
