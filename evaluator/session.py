@@ -36,7 +36,10 @@ class Controls:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """Task, backend, settings and pool of one harness, the primary baseline first. ``controls`` is set once, when first timed."""
+    """Task, backend, settings and pool of one harness, the primary baseline first.
+
+    ``remarks`` is what every outcome says; ``controls`` is set once, when first timed.
+    """
 
     task: Task
     card: TaskCard
@@ -48,6 +51,7 @@ class Session:
     entropy: Entropy
     pressure: Pressure
     lock: Path
+    remarks: tuple[str, ...] = ()
     controls: Controls | None = None
 
     @property

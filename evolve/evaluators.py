@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from evaluator.admissions import default_admissions
 from evaluator.backend import Backend
 from evaluator.cache import default_folder
 from evaluator.cuda.device import Gpu, NoGpuError, find_gpus
@@ -39,7 +40,8 @@ class EvaluatorSpec:
             return SimulatedEvaluator(task.card(self.scenarios), self.seed)
         from evaluator.harness import Harness
 
-        return Harness(task, self.scenarios, self._backend(), self.settings, baseline=self.baseline)
+        backend = self._backend()
+        return Harness(task, self.scenarios, backend, self.settings, baseline=self.baseline, admissions=default_admissions())
 
     def _backend(self) -> Backend:
         if self.backend == "cuda":

@@ -1,54 +1,13 @@
-"""The attacks that device code is capable of, D1 to D46, and for each what stands for it here, what must catch it, and in how many ways.
+"""The attacks that device code is capable of, D1 to D46: what stands for each here, and the layers that must catch it.
 
 A form is ``pack:name`` (a candidate of a pack, whose verdict its table of cases holds) or the node of a test.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
 from evaluator.outcome import Verdict
 from tests.cheats import cuda_cases, test_attention_cheats, test_cpu_cheats
-
-
-class Layer(StrEnum):
-    """What of the harness catches an attack."""
-
-    FORMAT = "a candidate has no place for it"
-    SCREEN = "the plan is judged before anything is compiled"
-    COMPILER = "compiling happens in a sandbox with limits"
-    LOG = "logs are data: foreign text and controls are cut"
-    GATE = "the compiled file is judged"
-    SEAL = "the process may not do it"
-    FENCE = "memory ends where a buffer ends, or canaries tell"
-    READ_ONLY = "inputs can't be written, or a checksum tells"
-    POISON = "outputs and workspaces are poisoned before each execution"
-    REPEAT = "the same inputs give the same bits"
-    COMPARE = "every element is compared with the reference"
-    DISTRIBUTIONS = "inputs break shortcuts, stress is blended into ordinary data"
-    TIMED = "every timed execution has new contents and is compared"
-    HIDDEN = "a final has shapes and secrets that nobody knows"
-    DEADLINE = "the process is killed in time"
-    LAUNCH = "the driver's answer to each launch is read"
-    FLUSH = "the cache is flushed before each timed execution, outside the clock"
-    APART = "expected outputs and the baseline live in other processes"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attack:
-    """One attack: what stands for it on the GPU and on the CPU, and the layers in the order in which they meet it.
-
-    ``without_first`` names tests that show the next layer catching it with the first one off. ``harmless``: nothing need be caught,
-    because nothing is gained; the forms show that.
-    """
-
-    what: str
-    layers: tuple[Layer, ...]
-    cuda: tuple[str, ...] = ()
-    cpu: tuple[str, ...] = ()
-    shown_by: tuple[str, ...] = ()
-    without_first: tuple[str, ...] = ()
-    harmless: bool = False
+from tests.cheats.layers import Attack, Layer
 
 
 def _forms(pack: str, names: str) -> tuple[str, ...]:
@@ -385,9 +344,11 @@ ATTACKS: Mapping[str, Attack] = {
         what="slows the baseline down",
         layers=(Layer.APART, Layer.SEAL, Layer.DEADLINE),
         cuda=_light("hang device_launch"),
-        cpu=_cpu("spins_after_done silenced_host forged_done hidden_system_call")
-        + ("tests/cheats/test_attention_cheats.py::test_a_task_that_takes_the_hosts_place_is_caught_while_it_is_timed",),
-        shown_by=("tests/cheats/test_apart.py::test_a_candidate_rests_while_the_baseline_runs",),
+        cpu=_cpu("spins_after_done silenced_host forged_done hidden_system_call"),
+        shown_by=(
+            "tests/cheats/test_attention_cheats.py::test_a_task_that_takes_the_hosts_place_is_caught_while_it_is_timed",
+            "tests/cheats/test_apart.py::test_a_candidate_rests_while_the_baseline_runs",
+        ),
         without_first=("tests/evaluator/test_timing.py::test_what_the_audit_finds_after_the_race_counts",),
     ),
 }

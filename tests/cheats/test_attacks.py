@@ -4,11 +4,11 @@ import pytest
 
 from evaluator.outcome import NOT_REFUTING, Verdict
 from tests.cheats import attacks, cuda_cases, test_attention_cheats
-from tests.cheats.attacks import ATTACKS, HOST_PAYLOADS, Attack, Layer, verdicts
+from tests.cheats.attacks import ATTACKS, HOST_PAYLOADS, verdicts
+from tests.cheats.layers import Attack, Layer
 from tests.nodes import exists
 
 CASES = sorted(ATTACKS, key=lambda number: int(number[1:]))
-LONE_LAYER_ENOUGH = {Layer.DEADLINE}
 
 
 def candidates(attack: Attack) -> list[str]:
