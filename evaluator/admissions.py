@@ -1,5 +1,5 @@
-"""Reports of admissions in one folder, by task, scenario set, device and baselines, so that an evaluation can say whether its task
-was ever admitted where it runs."""
+"""Reports of admissions in one folder, by task, scenario set, device and baselines: an evaluation asks whether its task was ever
+admitted where it runs."""
 
 import hashlib
 import json

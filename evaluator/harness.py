@@ -29,8 +29,8 @@ class Harness:
     """Implements ``evaluator.request.Evaluator``.
 
     Holds one session: the secret pool, the primary baseline (``baseline``, or the first of the card's that is available on this
-    backend) and the result of the A/A race. Evaluations take turns. Outcomes say where the task was never admitted on this device,
-    by the reports in ``admissions`` (None: nobody asks). Raises ValueError where no baseline is available.
+    backend) and the result of the A/A race. Evaluations take turns. Outcomes say where the task was never admitted on this
+    device, by the reports in ``admissions`` (None: nobody asks). Raises ValueError where no baseline is available.
     """
 
     def __init__(

@@ -79,8 +79,8 @@ def check(
 ) -> None:
     """Admit a task, or say why not.
 
-    Baselines must pass with room, and every known wrong answer must fail. The report is kept for evaluations to ask for. Exit code 9
-    where the task isn't admitted.
+    Baselines must pass with room, and every known wrong answer must fail. The report is kept for evaluations to ask for.
+    Exit code 9 where the task isn't admitted.
     """
     from dataclasses import asdict
 

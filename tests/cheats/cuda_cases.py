@@ -141,7 +141,7 @@ ATTENTION: OnDevice = {
     **dict.fromkeys(sorted(set(CUDA_ATTENTION) - {"missing_barrier", "tiny_grid"}), (Verdict.WRONG,)),
 }
 EITHER: OnDevice = {"kept_in_shared_memory": (*RIGHT, *UNWRITTEN, Verdict.NONDETERMINISTIC)}
-"""Whether shared memory outlives a block is up to the GPU: wrong where it does, right where it doesn't, and otherwise harmless."""
+"""Whether shared memory outlives a block is up to the GPU: wrong where it does, right where it doesn't."""
 SHAPES = {
     "grouped_causal": {"b": 2, "sq": 33, "sk": 65, "h": 4, "hkv": 2, "d": 64, "causal": 1, "window": 0, "dtype": "bf16"},
     "full": {"b": 1, "sq": 70, "sk": 130, "h": 2, "hkv": 2, "d": 128, "causal": 0, "window": 0, "dtype": "fp16"},

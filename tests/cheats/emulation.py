@@ -1,4 +1,4 @@
-"""A side of a race whose CUDA kernels run in ``emulator/emulator.h`` on the CPU, so that checks can judge the pack without a GPU."""
+"""A side whose CUDA kernels run in ``emulator/emulator.h`` on the CPU, so that checks can judge the pack without a GPU."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ FACTS = {**DEVICE_FACTS["sm_90a"], "sm_count": 3}
 
 
 def can_emulate(source: str) -> bool:
-    """Whether the kernels are of the kind that the emulator runs: no assembly, no clusters, no tensor maps, no grid-wide waits."""
+    """Whether the kernels are of a kind that the emulator runs: no assembly, no clusters, no tensor maps, no grid-wide waits."""
     return not BEYOND.search(source)
 
 

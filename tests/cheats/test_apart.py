@@ -1,4 +1,4 @@
-"""A candidate's process holds its inputs and its own outputs and nothing that it could copy, and it rests while others are timed."""
+"""A candidate's process holds its inputs, its own outputs and no answer to copy, and it rests while others are timed."""
 
 import re
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ def named_tests(attack: Attack) -> list[str]:
 
 
 def test_no_attack_is_left_out() -> None:
-    assert CASES == [f"D{number}" for number in range(1, 47)]
+    assert [f"D{number}" for number in range(1, 47)] == CASES
 
 
 @pytest.mark.parametrize("number", CASES)

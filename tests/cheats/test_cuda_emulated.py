@@ -1,4 +1,4 @@
-"""The pack's plain CUDA kernels run on the CPU under the harness's own check: right ones pass, bad ones get a verdict of theirs."""
+"""The pack's plain CUDA kernels run on the CPU under the harness's own check: right ones pass, bad ones get their verdict."""
 
 import shutil
 from dataclasses import replace
