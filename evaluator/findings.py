@@ -77,5 +77,6 @@ class Findings:
             versus=versus,
             facts=facts,
             noise_floor_pct=None if controls is None else controls.noise_floor_pct,
+            controls=() if controls is None else controls.races,
             notes=(*self.notes, *(() if controls is None else controls.notes)),
         )

@@ -14,6 +14,7 @@ from evaluator.baseline import Baseline
 from evaluator.check import Examination, judge
 from evaluator.disturbance import Pressure
 from evaluator.dtypes import NAMES, element_type
+from evaluator.outcome import Timing
 from evaluator.plan.resolved import Buffer, Resolved
 from evaluator.pool import Draw, Entropy, Pool
 from evaluator.roofline import Floor, floor_us
@@ -28,9 +29,10 @@ BLENDED = "blended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """What the baseline raced against itself showed: the noise floor of the session, and what to say about it."""
+    """The baseline raced against itself and against a slowed copy: the noise floor, both races, and what to say about them."""
 
     noise_floor_pct: float
+    races: tuple[Timing, ...]
     notes: tuple[str, ...]
 
 

@@ -101,7 +101,8 @@ def test_deepgemm_302_two_workers_compile_the_same_key(tmp_path: Path) -> None:
 
 
 def test_kernelbot_373_an_ordinary_word_is_refused(tmp_path: Path) -> None:
-    words = "// stream graph torch cuda sync exec import # event clock64 printf malloc\nstatic __device__ int stream_of(int n) { return n; }\n"
+    words = "// stream graph torch cuda sync exec import # event clock64 printf malloc\n"
+    words += "static __device__ int stream_of(int n) { return n; }\n"
     source = GOOD.read_text().replace('extern "C"', words + 'extern "C"', 1)
     assert isinstance(examine(source, light_task(), SET, "sm_90a", BuildCache(tmp_path)), Gated)
 
