@@ -3,8 +3,8 @@
     python benchmarks/packs.py --bad 100 --honest 20
 
 Each round takes a harness with secrets of its own and every candidate of the pack in a new order. A bad candidate with a verdict
-that it mustn't get is a miss, a right one that isn't called right a false alarm; each is printed with its message. Exit code 1 where
-there was one. ``--seconds`` ends after the round that is then running.
+that it mustn't get is a miss, a right one that isn't called right a false alarm; each is printed with its message. Exit code 1
+where there was one. ``--seconds`` ends after the round that is then running.
 """
 
 import argparse
