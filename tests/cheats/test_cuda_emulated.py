@@ -44,12 +44,21 @@ ONE_BY_ONE = {
 """Bad candidates that emulation can't show."""
 BAD_LIGHT = [name for name in (*MEMORY, *WRONG) if name not in ONE_BY_ONE and can_emulate(bad_source(name))]
 BAD_ATTENTION = [name for name in ATTENTION if name not in ONE_BY_ONE and can_emulate(attention_source(name))]
-FAST = {"unwritten_rows", "mean_of_all_v", "missing_barrier", "split_keys", "masked_tiles", "two_launches"}
+FAST = {"unwritten_rows", "split_keys"}
+EVERYDAY, EVERY = "everyday inputs", "all inputs"
 
 
-def some_fast(names: list[str]) -> list[object]:
-    """A few for every run of the tests, the others for the slow one."""
-    return [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def judged(names: list[str]) -> list[object]:
+    """A few candidates on everyday inputs in every run of the tests, all of them on all inputs in the slow one."""
+    quick = [pytest.param(name, EVERYDAY) for name in names if name in FAST]
+    return [*quick, *(pytest.param(name, EVERY, marks=pytest.mark.slow) for name in names)]
+
+
+def distributions(task: Task, which: str) -> tuple[str, ...]:
+    names = tuple(task.distributions)
+    if which == EVERY:
+        return names
+    return ("blended",) if "blended" in names else names[:1]
 
 
 def tiny(task: Task, shapes: dict[str, dict[str, int | str]]) -> Task:
@@ -65,33 +74,33 @@ def attention() -> Task:
     return tiny(small_attention(), SHAPES)
 
 
-@pytest.mark.parametrize("name", some_fast([name for name, source in honest_sources().items() if can_emulate(source)]))
-def test_right_light_kernels_pass(name: str, tmp_path: Path) -> None:
-    for checked in judge(honest_sources()[name], light(), SET, tmp_path, light().distributions):
+@pytest.mark.parametrize(("name", "which"), judged([name for name, source in honest_sources().items() if can_emulate(source)]))
+def test_right_light_kernels_pass(name: str, which: str, tmp_path: Path) -> None:
+    for checked in judge(honest_sources()[name], light(), SET, tmp_path, distributions(light(), which)):
         assert checked.fault is None, checked.fault
 
 
 @pytest.mark.parametrize(
-    "name",
-    some_fast([GOOD_ATTENTION.stem, *(name for name, source in honest_attention().items() if can_emulate(source))]),
+    ("name", "which"),
+    judged([GOOD_ATTENTION.stem, *(name for name, source in honest_attention().items() if can_emulate(source))]),
 )
-def test_right_attention_kernels_pass(name: str, tmp_path: Path) -> None:
+def test_right_attention_kernels_pass(name: str, which: str, tmp_path: Path) -> None:
     source = honest_attention().get(name) or attention_source(name)
-    for checked in judge(source, attention(), SET, tmp_path, attention().distributions):
+    for checked in judge(source, attention(), SET, tmp_path, distributions(attention(), which)):
         assert checked.fault is None, checked.fault
 
 
-@pytest.mark.parametrize("name", some_fast(BAD_LIGHT))
-def test_bad_light_kernels_get_their_verdicts(name: str, tmp_path: Path) -> None:
-    found = judge(bad_source(name), light(), SET, tmp_path, light().distributions)
+@pytest.mark.parametrize(("name", "which"), judged(BAD_LIGHT))
+def test_bad_light_kernels_get_their_verdicts(name: str, which: str, tmp_path: Path) -> None:
+    found = judge(bad_source(name), light(), SET, tmp_path, distributions(light(), which))
     verdicts = {checked.fault.verdict for checked in found if checked.fault is not None}
     assert verdicts
     assert verdicts <= set({**MEMORY, **WRONG}[name])
 
 
-@pytest.mark.parametrize("name", some_fast(BAD_ATTENTION))
-def test_bad_attention_kernels_get_their_verdicts(name: str, tmp_path: Path) -> None:
-    found = judge(attention_source(name), attention(), SET, tmp_path, attention().distributions)
+@pytest.mark.parametrize(("name", "which"), judged(BAD_ATTENTION))
+def test_bad_attention_kernels_get_their_verdicts(name: str, which: str, tmp_path: Path) -> None:
+    found = judge(attention_source(name), attention(), SET, tmp_path, distributions(attention(), which))
     verdicts = {checked.fault.verdict for checked in found if checked.fault is not None}
     assert verdicts
     assert verdicts <= set(ATTENTION[name]), [checked.fault for checked in found]
