@@ -45,6 +45,8 @@ def open_findings(findings: Findings, prepared: Prepared) -> None:
     findings.facts.update(prepared.facts)
     findings.facts["baseline"] = session.primary.name
     findings.facts["baseline_version"] = session.primary.version()
+    for remark in session.remarks:
+        findings.note(remark)
     for limit in session.backend.device.limits:
         findings.note(f"not enforced on this host: {limit}")
     if session.pressure() is None:

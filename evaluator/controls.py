@@ -63,7 +63,11 @@ def run_controls(session: Session, program: Program, rng: np.random.Generator) -
             f"a copy of {name} slowed by {100 * slowed_by:.3g} % was not told apart ({slowed.ratio:.4f} "
             f"[{slowed.low:.4f}, {slowed.high:.4f}]): differences that small mean nothing in this session"
         )
-    return Controls(noise_floor_pct=50.0 * (same.high - same.low), notes=tuple(notes))
+    races = (
+        replace(same, opponent=f"a copy of {name} over {name}"),
+        replace(slowed, opponent=f"a copy slowed by {100 * slowed_by:.3g} % over {name}"),
+    )
+    return Controls(noise_floor_pct=50.0 * (same.high - same.low), races=races, notes=tuple(notes))
 
 
 def race_itself(session: Session, program: Program, rng: np.random.Generator, slowed_by: float) -> Timing | Fault:

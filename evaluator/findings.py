@@ -77,6 +77,7 @@ class Findings:
             versus=versus,
             facts=facts,
             noise_floor_pct=None if controls is None else controls.noise_floor_pct,
+            controls=() if controls is None else controls.races,
             notes=(*self.notes, *self._disturbances(), *(() if controls is None else controls.notes)),
         )
 

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from evaluator.admissions import remark
 from evaluator.backend import Backend
 from evaluator.cascade import search
 from evaluator.disturbance import Pressure
@@ -28,7 +29,8 @@ class Harness:
     """Implements ``evaluator.request.Evaluator``.
 
     Holds one session: the secret pool, the primary baseline (``baseline``, or the first of the card's that is available on this
-    backend) and the result of the A/A race. Evaluations take turns. Raises ValueError where no baseline is available.
+    backend) and the result of the A/A race. Evaluations take turns. Outcomes say where the task was never admitted on this
+    device, by the reports in ``admissions`` (None: nobody asks). Raises ValueError where no baseline is available.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class Harness:
         baseline: str | None = None,
         pressure: Pressure | None = None,
         lock: Path | None = None,
+        admissions: Path | None = None,
     ) -> None:
         card = task.card(set_name)
+        said = None if admissions is None else remark(admissions, task, set_name, backend.device)
         self._turn = threading.Lock()
         self._session = Session(
             task=task,
@@ -57,6 +61,7 @@ class Harness:
             entropy=entropy,
             pressure=pressure or backend.pressure,
             lock=lock or lock_path(),
+            remarks=() if said is None else (said,),
         )
 
     @property

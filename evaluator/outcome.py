@@ -176,7 +176,8 @@ class Outcome:
     opponents: at finals other baselines where they compute a scenario, the "best of all" baselines, and the better seed.
     ``facts`` are compiler and launch facts with units in their names.
     ``supported`` names the scenarios of the set that the candidate claims. ``noise_floor_pct`` is the half-width of the
-    session's A/A race (None: not run).
+    session's A/A race (None: not run). ``controls`` are the session's races of the baseline against itself and against a
+    copy that is known to be slower, their ``opponent`` saying which.
     """
 
     candidate_id: str
@@ -196,4 +197,5 @@ class Outcome:
     versus: tuple[Fitness, ...] = ()
     facts: Mapping[str, int | float | str | bool] = field(default_factory=dict)
     noise_floor_pct: float | None = None
+    controls: tuple[Timing, ...] = ()
     notes: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from evaluator.baseline import Baseline
 from evaluator.check import Examination, judge
 from evaluator.disturbance import Pressure
 from evaluator.dtypes import NAMES, element_type
+from evaluator.outcome import Timing
 from evaluator.plan.resolved import Buffer, Resolved
 from evaluator.pool import Draw, Entropy, Pool
 from evaluator.roofline import Floor, floor_us
@@ -31,17 +32,19 @@ two sides, and idle sides, references and transforms need the rest."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """What the baseline raced against itself showed: the noise floor of the session, and what to say about it."""
+    """The baseline raced against itself and against a slowed copy: the noise floor, both races, and what to say about them."""
 
     noise_floor_pct: float
+    races: tuple[Timing, ...]
     notes: tuple[str, ...]
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """Task, backend, settings and pool of one harness, the primary baseline first. ``controls`` is set once, when first timed.
+    """Task, backend, settings and pool of one harness, the primary baseline first.
 
-    ``publishes``: what comes out may be published, so every timed execution is compared.
+    ``remarks`` is what every outcome says; ``controls`` is set once, when first timed. ``publishes``: what comes out may be
+    published, so every timed execution is compared.
     """
 
     task: Task
@@ -54,6 +57,7 @@ class Session:
     entropy: Entropy
     pressure: Pressure
     lock: Path
+    remarks: tuple[str, ...] = ()
     controls: Controls | None = None
     publishes: bool = False
 

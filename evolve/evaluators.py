@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from evaluator.admissions import default_admissions
 from evaluator.backend import Backend
 from evaluator.cache import default_folder
 from evaluator.cuda.device import Gpu, NoGpuError, find_gpus
@@ -43,9 +44,10 @@ class EvaluatorSpec:
         from evaluator.harness import Harness
 
         try:
-            return Harness(task, self.scenarios, self._backend(), self.settings, baseline=self.baseline)
+            backend = self._backend()
         except GpuQuarantinedError as error:
             raise EnvironmentUnfit(str(error)) from None
+        return Harness(task, self.scenarios, backend, self.settings, baseline=self.baseline, admissions=default_admissions())
 
     def _backend(self) -> Backend:
         if self.backend == "cuda":

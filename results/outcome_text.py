@@ -26,6 +26,7 @@ def outcome_lines(outcome: Outcome, explain: bool = False) -> list[str]:
         lines += ["", *timing_rows(outcome.timings, explain)]
     if outcome.noise_floor_pct is not None:
         lines += ["", f"noise floor (the baseline against itself): {outcome.noise_floor_pct:.2f} %"]
+        lines += [f"  {_control(race)}" for race in outcome.controls if explain]
     if explain and outcome.facts:
         lines += ["", *table(("fact", "value"), sorted(outcome.facts.items()))]
     shown = outcome.notes if explain else outcome.notes[:NOTES]
@@ -90,6 +91,12 @@ def check_rows(checks: Sequence[Check], explain: bool) -> list[str]:
     return [line, *table(titles, rows), *(f"  {message}" for message in messages)]
 
 
+def _control(race: Timing) -> str:
+    """A control race of the session: who ran, the ratio, over how many blocks."""
+    dropped = f", {race.dropped} dropped" if race.dropped else ""
+    return f"{race.opponent}: {ratio(race.ratio, race.low, race.high)} in {race.scenario}, {race.blocks} blocks{dropped}"
+
+
 def _small(value: float | None) -> str | None:
     return None if value is None else f"{value:.2e}"
 
@@ -107,14 +114,14 @@ def timing_rows(timings: Sequence[Timing], explain: bool) -> list[str]:
     rows = (
         (t.scenario, opponent_name(t.opponent) if explain else "", microseconds(t.candidate_us), microseconds(t.opponent_us),
          f"{t.ratio:.3f}x", interval(t.low, t.high), times(hardest_ratio(timings, t.scenario)) if several else "",
-         t.blocks if explain else "",
+         t.blocks if explain else "", t.dropped if explain else "",
          f"{100 * t.floor_us / t.candidate_us:.1f}% {t.bound}", "ambiguous" if t.ambiguous else "")
         for t in shown
     )  # fmt: skip
     against = "" if explain else opponent_name(first)
     titles = ("scenario", "over" if explain else "", "us", f"{against} us".strip() if against else "its us", "ratio", "interval",
               "best peer" if several else "",
-              "blocks" if explain else "", "of bound", "")  # fmt: skip
+              "blocks" if explain else "", "dropped" if explain else "", "of bound", "")  # fmt: skip
     lines = table(titles, rows)
     if others and not explain:
         ratios = {(timing.scenario, timing.opponent): f"{timing.ratio:.3f}x" for timing in timings}

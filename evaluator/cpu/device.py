@@ -38,7 +38,7 @@ def describe_device(threads: int, host: Path) -> Device:
     ghz = max([HIGHEST_GHZ, *(float(mhz) / 1000 for mhz in re.findall(r"cpu MHz\s*:\s*([\d.]+)", information))])
     return Device(
         kind="cpu",
-        name=_field(information, "model name") or platform.processor() or "unknown",
+        name=_name(information),
         arch=_arch(flags),
         cores=threads,
         peak_tflops=threads * per_cycle * ghz / 1000,
@@ -46,6 +46,16 @@ def describe_device(threads: int, host: Path) -> Device:
         versions=_versions(),
         limits=(*limits_missing(), *_missing(host)),
     )
+
+
+def name_and_arch() -> tuple[str, str]:
+    """The CPU's name and architecture, as ``describe_device`` gives them."""
+    information = Path("/proc/cpuinfo").read_text()
+    return _name(information), _arch(set(_field(information, "flags").split()))
+
+
+def _name(information: str) -> str:
+    return _field(information, "model name") or platform.processor() or "unknown"
 
 
 def _field(information: str, name: str) -> str:

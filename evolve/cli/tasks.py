@@ -22,6 +22,7 @@ def list_tasks(
     as_json: Json = False,
 ) -> None:
     """List the built-in tasks, or what one task holds."""
+    from evaluator.admissions import all_of, default_admissions
     from evaluator.task import BUILT_IN, load_baselines, load_task
     from population.candidate import Language
     from results.text import table
@@ -39,6 +40,7 @@ def list_tasks(
     sets = {name: len(chosen.card(name).scenarios) for name in chosen.sets()}
     seeds = {language.value: list(chosen.seeds(language)) for language in Language}
     baselines = {baseline.name: baseline.available() for baseline in load_baselines(chosen.folder)}
+    reports = all_of(default_admissions(), chosen.hash)
     if as_json:
         print_json(
             {
@@ -46,6 +48,7 @@ def list_tasks(
                 "baselines": baselines, "symbols": dict(definition.symbols), "scalars": dict(definition.scalars),
                 "tensors": {name: tensor.model_dump() for name, tensor in definition.tensors.items()},
                 "regions": list(definition.regions), "contract": chosen.contract,
+                "admissions": [_about(report) for report in reports],
             }
         )  # fmt: skip
         return
@@ -56,6 +59,12 @@ def list_tasks(
     write([f"regions: {', '.join(definition.regions) or 'all'}", "", *table(("set", "scenarios"), sets.items()), ""])
     write(table(("language", "seeds"), ((language, ", ".join(names) or None) for language, names in seeds.items())))
     write(["", *table(("baseline", "here"), ((name, reason or "available") for name, reason in baselines.items()))])
+    titles = ("admission of set", "on", "baselines", "at (UTC)", "result")
+    rows = (
+        (r.circumstances.scenario_set, r.circumstances.device, ", ".join(r.circumstances.baselines), r.at, _result(r.admission))
+        for r in reports
+    )
+    write(["", *table(titles, rows)] if reports else ["", f"never admitted on this machine: askevolve task check {task}"])
 
 
 @app.command("check")
@@ -70,14 +79,15 @@ def check(
 ) -> None:
     """Admit a task, or say why not.
 
-    Baselines must pass with room, and every known wrong answer must fail. Exit code 9 where the task isn't admitted.
+    Baselines must pass with room, and every known wrong answer must fail. The report is kept for evaluations to ask for.
+    Exit code 9 where the task isn't admitted.
     """
     from dataclasses import asdict
 
     from evaluator.admission import admit
     from evaluator.task import load_task
     from evolve.parts import bank_of
-    from results.text import count, table
+    from results.text import count
 
     if backend not in BACKENDS:
         raise CommandError(f"--backend {backend}: write {' or '.join(BACKENDS)}", Exit.USAGE)
@@ -86,20 +96,15 @@ def check(
     bank_of(chosen, chosen.card(set_name))  # the task's own questions keep the rules of the bank
     say(f"judging known right and wrong answers in set {set_name} of task {chosen.name}")
     admission = admit(chosen, set_name, backend)
+    stored = _stored(chosen, set_name, backend, admission)
     if as_json:
         rows = [asdict(row) for row in admission.rows]
-        print_json({"task": chosen.name, "hash": chosen.hash, "scenario_set": set_name, "passed": admission.passed, "rows": rows})
+        about = {"task": chosen.name, "hash": chosen.hash, "scenario_set": set_name, "stored": stored and str(stored)}
+        print_json({**about, "passed": admission.passed, "rows": rows})
     else:
-        write(
-            table(
-                ("scenario", "inputs", "answer", "must", "is", "share of tolerance"),
-                (
-                    (row.scenario, row.distribution, row.answer, row.must, "ok" if row.ok else "NOT OK", _share(row.share))
-                    for row in admission.rows
-                ),
-            )
-        )
-        write(f"NOT OK {row.scenario}, {row.distribution}, {row.answer}: {row.detail}" for row in admission.rows if not row.ok)
+        write(_admission_lines(admission))
+    if stored is not None:
+        say(f"report: {stored}")
     if not admission.passed:
         raise CommandError(
             f"task {chosen.name} is not admitted: {count(len(admission.problems), 'answer')} judged otherwise than they must be",
@@ -143,6 +148,46 @@ def _first_computed(task: Any, backend: str) -> str:
         ):
             return str(name)
     return str(task.sets()[0])
+
+
+def _admission_lines(admission: Any) -> list[str]:
+    """A row for each answer that was judged, then what is wrong with those that were judged otherwise than they must be."""
+    from results.text import table
+
+    titles = ("scenario", "inputs", "answer", "must", "is", "share of tolerance")
+    rows = (
+        (row.scenario, row.distribution, row.answer, row.must, "ok" if row.ok else "NOT OK", _share(row.share))
+        for row in admission.rows
+    )
+    wrong = (f"NOT OK {row.scenario}, {row.distribution}, {row.answer}: {row.detail}" for row in admission.problems)
+    return [*table(titles, rows), *wrong]
+
+
+def _stored(task: Any, set_name: str, backend: str, admission: Any) -> Path | None:
+    """Where the report of an admission was kept; None, with the reason said, where there is no device or no place for it."""
+    from datetime import UTC, datetime
+
+    from evaluator.admissions import Report, circumstances, default_admissions, device_here, keep
+    from evaluator.cuda.device import NoGpuError
+
+    try:
+        found = circumstances(task, set_name, backend, *device_here(backend))
+        at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+        return keep(default_admissions(), Report(circumstances=found, admission=admission, at=at))
+    except (NoGpuError, OSError) as error:
+        say(f"the report isn't kept: {error}")
+        return None
+
+
+def _about(report: Any) -> dict[str, Any]:
+    """Circumstances, date and result of a stored admission, without its rows."""
+    from dataclasses import asdict
+
+    return {**asdict(report.circumstances), "at": report.at, "passed": report.admission.passed}
+
+
+def _result(admission: Any) -> str:
+    return "admitted" if admission.passed else f"refused: {len(admission.problems)} of {len(admission.rows)} answers"
 
 
 def _share(share: float | None) -> str:

@@ -20,6 +20,7 @@ from evaluator.task import Task, load_task
 from evaluator.task_card import Scenario
 from population.candidate import Language
 from population.novelty import candidate_of
+from tests.cheats.variants import CPU, CPU_HONEST
 
 FOLDER = Path(__file__).parent / "attention"
 GOOD = FOLDER / "honest" / "one_row_a_task.cpp"
@@ -65,6 +66,17 @@ def small_task() -> Task:
 def read_source(path: Path) -> str:
     """A candidate's source as the command line reads it."""
     return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def bad_source(name: str) -> str:
+    """A bad candidate of attention_forward, from its file or as a variant of the right one."""
+    return CPU[name].source if name in CPU else read_source(FOLDER / f"{name}.cpp")
+
+
+def honest_sources() -> dict[str, str]:
+    """The unusual but right candidates of attention_forward, by name."""
+    files = {path.stem: read_source(path) for path in sorted((FOLDER / "honest").glob("*.cpp"))}
+    return files | {name: variant.source for name, variant in CPU_HONEST.items()}
 
 
 def text_of(outcome: Outcome) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from evaluator.outcome import Verdict
 from evaluator.task import Task, load_task
 from evaluator.task_card import Scenario
+from tests.cheats.variants import CUDA_ATTENTION, CUDA_ATTENTION_HONEST, CUDA_LIGHT, CUDA_LIGHT_HONEST
 
 FOLDER = Path(__file__).parent / "cuda"
 SET = "pack"
@@ -17,6 +18,8 @@ RIGHT = frozenset({Verdict.OK, Verdict.AMBIGUOUS, Verdict.SLOWER})
 
 Offline = Mapping[str, tuple[Verdict, str]]
 OnDevice = Mapping[str, tuple[Verdict, ...]]
+UNWRITTEN = (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG)
+"""What comes of elements that are left as they were, by the poison that is met first."""
 PLAN: Offline = {
     "oversize_shared": (Verdict.PLAN_ERROR, "300000 bytes; this device allows 0 to 232448 a block"),
     "misaligned_map_box": (Verdict.PLAN_ERROR, "the inner box, axis m, is 12 bytes; make it a multiple of 16"),
@@ -31,6 +34,9 @@ PLAN: Offline = {
     "unknown_argument": (Verdict.PLAN_ERROR, "unknown name `sums`; the names are n, m"),
     "output_left_out": (Verdict.PLAN_ERROR, "pass it to the kernel that writes it"),
     "no_launch_applies": (Verdict.PLAN_ERROR, "no launch applies in scenario fp32_37x244"),
+    "programmatic_launch": (Verdict.PLAN_ERROR, "programmatic"),
+    "own_stream": (Verdict.PLAN_ERROR, "stream"),
+    "replayed_graph": (Verdict.PLAN_ERROR, "graph"),
 }
 COMPILE: Offline = {
     "compile_error": (Verdict.COMPILE_ERROR, 'identifier "valeu" is undefined'),
@@ -39,6 +45,7 @@ COMPILE: Offline = {
     "oversize_static_shared": (Verdict.COMPILE_ERROR, "uses too much shared data"),
     "bad_assembly": (Verdict.COMPILE_ERROR, "Unknown modifier"),
     "giant_table": (Verdict.COMPILE_ERROR, "too much global constant data"),
+    "forged_log": (Verdict.COMPILE_ERROR, "static assertion failed"),
     "device_launch": (Verdict.COMPILE_ERROR, "Unresolved extern function 'cudaGetParameterBuffer'"),
 }
 GATE: Offline = {
@@ -85,6 +92,8 @@ STOPS: OnDevice = {
 }
 BOUNDS: OnDevice = {
     "read_far": (Verdict.OUT_OF_BOUNDS,),
+    "looks_for_another_answer": (Verdict.OUT_OF_BOUNDS,),
+    "counter_in_slack": (Verdict.OUT_OF_BOUNDS,),
     "read_past_end": (Verdict.OUT_OF_BOUNDS, Verdict.NONFINITE),  # NONFINITE: between guard bands, which hold NaN
     "reads_slack": (Verdict.NONFINITE,),
     "write_past_end": (Verdict.OUT_OF_BOUNDS,),
@@ -95,21 +104,27 @@ BOUNDS: OnDevice = {
     "constant_memory": (Verdict.SANDBOX, Verdict.OUT_OF_BOUNDS, Verdict.CRASH),
 }
 MEMORY: OnDevice = {
-    "writes_nothing": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
-    "accumulates": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
-    "unwritten_rows": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
-    "unwritten_column": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
-    "leaves_total": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
-    "wrong_order": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
-    "cached_answer": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
+    "writes_nothing": UNWRITTEN,
+    "accumulates": UNWRITTEN,
+    "unwritten_rows": UNWRITTEN,
+    "unwritten_column": UNWRITTEN,
+    "leaves_total": UNWRITTEN,
+    "wrong_order": UNWRITTEN,
+    "cached_answer": UNWRITTEN,
     "counter_not_reset": (Verdict.STALE_OUTPUT,),
     "race": (Verdict.NONDETERMINISTIC,),
+    "undeclared_atomics": (Verdict.NONDETERMINISTIC,),
+    "lost_updates": (Verdict.NONDETERMINISTIC, Verdict.WRONG),
+    "tiny_grid": UNWRITTEN,
+    "missing_proxy_fence": (Verdict.NONDETERMINISTIC, *UNWRITTEN),
+    "wrong_phase": (Verdict.NONDETERMINISTIC, *UNWRITTEN),
 }
 WRONG: OnDevice = {
     "all_zeros": (Verdict.WRONG,),
     "wrong_factor": (Verdict.WRONG,),
     "half_precision": (Verdict.WRONG,),
     "early_exit": (Verdict.WRONG,),
+    "sniffs_multiprocessor": (Verdict.WRONG, Verdict.NONDETERMINISTIC, Verdict.STALE_OUTPUT),
     "nan_output": (Verdict.NONFINITE,),
     "infinite_output": (Verdict.NONFINITE,),
 }
@@ -119,9 +134,14 @@ ATTENTION: OnDevice = {
     "top_left_mask": (Verdict.WRONG,),
     "half_the_keys": (Verdict.WRONG,),
     "no_maximum": (Verdict.NONFINITE, Verdict.WRONG),
-    "leaves_lse": (Verdict.STALE_OUTPUT, Verdict.NONFINITE, Verdict.WRONG),
+    "leaves_lse": UNWRITTEN,
     "reads_past_keys": (Verdict.OUT_OF_BOUNDS, Verdict.NONFINITE),
+    "missing_barrier": (Verdict.NONDETERMINISTIC, *UNWRITTEN),
+    "tiny_grid": UNWRITTEN,
+    **dict.fromkeys(sorted(set(CUDA_ATTENTION) - {"missing_barrier", "tiny_grid"}), (Verdict.WRONG,)),
 }
+EITHER: OnDevice = {"kept_in_shared_memory": (*RIGHT, *UNWRITTEN, Verdict.NONDETERMINISTIC)}
+"""Whether shared memory outlives a block is up to the GPU: wrong where it does, right where it doesn't."""
 SHAPES = {
     "grouped_causal": {"b": 2, "sq": 33, "sk": 65, "h": 4, "hkv": 2, "d": 64, "causal": 1, "window": 0, "dtype": "bf16"},
     "full": {"b": 1, "sq": 70, "sk": 130, "h": 2, "hkv": 2, "d": 128, "causal": 0, "window": 0, "dtype": "fp16"},
@@ -142,14 +162,21 @@ def small_attention() -> Task:
 
 def bad_source(name: str) -> str:
     """A bad candidate of the light task."""
-    return (FOLDER / "bad" / f"{name}.cu").read_text()
+    return CUDA_LIGHT[name].source if name in CUDA_LIGHT else (FOLDER / "bad" / f"{name}.cu").read_text()
 
 
 def attention_source(name: str) -> str:
     """A candidate of attention_forward."""
-    return (FOLDER / "attention" / f"{name}.cu").read_text()
+    return CUDA_ATTENTION[name].source if name in CUDA_ATTENTION else (FOLDER / "attention" / f"{name}.cu").read_text()
 
 
-def honest_sources() -> list[Path]:
-    """The unusual but right candidates of the light task."""
-    return sorted((FOLDER / "honest").glob("*.cu"))
+def honest_sources() -> dict[str, str]:
+    """The unusual but right candidates of the light task, by name."""
+    files = {path.stem: path.read_text() for path in sorted((FOLDER / "honest").glob("*.cu"))}
+    return files | {name: variant.source for name, variant in CUDA_LIGHT_HONEST.items()}
+
+
+def honest_attention() -> dict[str, str]:
+    """The unusual but right candidates of attention_forward, by name."""
+    files = {path.stem: path.read_text() for path in sorted((FOLDER / "attention" / "honest").glob("*.cu"))}
+    return files | {name: variant.source for name, variant in CUDA_ATTENTION_HONEST.items()}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from evaluator.outcome import Effort, Outcome, Stage, Verdict
-from tests.cheats.attention_session import FOLDER, GOOD, RIGHT, Watched, read_source, text_of
+from tests.cheats.attention_session import FOLDER, GOOD, RIGHT, Watched, bad_source, read_source, text_of
 from tests.cheats.test_cpu_cheats import host_offsets
+from tests.cheats.variants import CPU
 
 MOST_CHARACTERS = 600
 Cases = Mapping[str, tuple[Verdict, str]]
@@ -44,6 +45,7 @@ GATE: Cases = {
     "init_array": (Verdict.GATE_VIOLATION, "would run when the library is loaded"),
     "indirect_function": (Verdict.GATE_VIOLATION, "indirect function (IFUNC)"),
     "abort_call": (Verdict.GATE_VIOLATION, "calls abort; only exp2f"),
+    "heap": (Verdict.GATE_VIOLATION, "takes memory from the heap"),
     "read_environment": (Verdict.GATE_VIOLATION, "calls getenv"),
     "print_result": (Verdict.GATE_VIOLATION, "calls puts"),
     "write_result": (Verdict.GATE_VIOLATION, "calls write"),
@@ -73,10 +75,12 @@ CRASH: Cases = {
     "write_input": (Verdict.INPUT_MUTATED, "wrote into the input 'v', args[2]; inputs are read-only"),
     "write_past_end": (Verdict.OUT_OF_BOUNDS, "wrote right past the end of 'out' (21504 bytes), args[3]"),
     "write_one_past_end": (Verdict.OUT_OF_BOUNDS, "wrote right past the end of 'lse'"),
+    "looks_for_another_answer": (Verdict.CRASH, "belongs to no buffer"),
     "write_before_start": (Verdict.OUT_OF_BOUNDS, "wrote 4 bytes before the start of 'lse'"),
     "read_past_end": (Verdict.OUT_OF_BOUNDS, "bytes past the end of 'k' (18944 bytes), args[1]"),
 }
 MEMORY: Cases = {
+    "tiny_grid": (Verdict.STALE_OUTPUT, "Write every element"),
     "writes_nothing": (Verdict.STALE_OUTPUT, "out differs with the same inputs over different memory contents in 5376 of 5376"),
     "half_the_rows": (Verdict.STALE_OUTPUT, "first at b=0, sq=1, h=0, d=0. Write every element"),
     "leaves_lse": (Verdict.STALE_OUTPUT, "lse differs with the same inputs over different memory contents in 168 of 168"),
@@ -107,10 +111,15 @@ WRONG: Cases = {
     "tf32_weights": (Verdict.WRONG, "error allowed there"),
     "sniffs_first_tile": (Verdict.WRONG, "out on blended inputs"),
     "sometimes_wrong": (Verdict.WRONG, "elements are wrong"),
+    "mean_of_all_v": (Verdict.WRONG, "elements are wrong"),
+    "copy_of_q": (Verdict.WRONG, "elements are wrong"),
+    "ignores_last_tile": (Verdict.WRONG, "elements are wrong"),
+    "unmasked_corner": (Verdict.WRONG, "sq=0, h="),
+    "half_totals": (Verdict.WRONG, "error allowed there"),
 }
 GROUPS = {"plan": PLAN, "compile": COMPILE, "gate": GATE, "seal": SEAL, "crash": CRASH, "memory": MEMORY, "wrong": WRONG}
 CASES = {name: case for group in GROUPS.values() for name, case in group.items()}
-BY_FINAL_ONLY, BY_TIMING_ONLY = "knows_the_shapes", "takes_over"
+BY_FINAL_ONLY, BY_TIMING_ONLY, BY_ADDRESS = "knows_the_shapes", "takes_over", "sniffs_address"
 UNFINISHED = {Verdict.SANDBOX, Verdict.WRONG, Verdict.NONFINITE}
 STEPS = [step for group, cases in GROUPS.items() for step in (*cases, f"then_a_good_kernel_{group}")]
 OUR_OWN = "only its own and the system's headers may be read"
@@ -148,7 +157,7 @@ def check_message(outcome: Outcome, words: str) -> None:
 
 
 def source_of(watched: Watched, name: str) -> str:
-    source = read_source(FOLDER / f"{name}.cpp")
+    source = bad_source(name)
     if "HOST_OFFSET" in source:
         offsets = host_offsets(watched.folder / "cache")
         end = source.index("*/\n") + 3
@@ -186,6 +195,12 @@ def test_a_task_that_takes_the_hosts_place_is_caught_while_it_is_timed(watched: 
     assert watched.evaluate(read_source(GOOD)).verdict in RIGHT
 
 
+def test_a_kernel_that_looks_at_its_addresses_is_caught_wherever_they_are(watched: Watched) -> None:
+    outcome = watched.evaluate(source_of(watched, BY_ADDRESS))
+    assert outcome.verdict in {Verdict.WRONG, Verdict.STALE_OUTPUT, Verdict.NONDETERMINISTIC}
+    check_message(outcome, "")
+
+
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_secret_file_stays_secret(watched: Watched, tmp_path: Path, spelling: str) -> None:
     secret = tmp_path / "secret.txt"
@@ -212,4 +227,4 @@ def test_the_machine_stays_secret(watched: Watched, line: str, path: str) -> Non
 
 
 def test_every_candidate_is_tried() -> None:
-    assert {path.stem for path in FOLDER.glob("*.cpp")} == set(CASES) | {BY_FINAL_ONLY, BY_TIMING_ONLY}
+    assert {path.stem for path in FOLDER.glob("*.cpp")} | set(CPU) == set(CASES) | {BY_FINAL_ONLY, BY_TIMING_ONLY, BY_ADDRESS}

@@ -4,13 +4,13 @@ each group the good kernel is as fast as it was before."""
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from evaluator.outcome import Effort, Outcome, Verdict
 from tests.cheats.cuda_cases import (
     DEVICE_GROUPS,
+    EITHER,
     GOOD,
     OFFLINE,
     OFFLINE_GROUPS,
@@ -85,13 +85,26 @@ def test_bad_candidates_and_a_good_one_after_each_group(bench: Bench, before: Be
     check_refusal(outcome)
 
 
-@pytest.mark.parametrize("path", honest_sources(), ids=lambda path: path.stem)
-def test_a_right_kernel_is_called_right(bench: Bench, path: Path) -> None:
-    outcome = bench.evaluate(path.read_text())
+@pytest.mark.parametrize("name", honest_sources())
+def test_a_right_kernel_is_called_right(bench: Bench, name: str) -> None:
+    outcome = bench.evaluate(honest_sources()[name])
     assert outcome.verdict in RIGHT, f"{outcome.verdict}: {outcome.message}"
     assert {check.scenario for check in outcome.checks} == set(outcome.supported)
     assert all(check.passed for check in outcome.checks)
     assert int(outcome.facts["blocks_per_sm"]) >= 1
+
+
+@pytest.mark.parametrize("name", EITHER)
+def test_what_depends_on_the_gpu_is_right_or_caught(bench: Bench, name: str) -> None:
+    outcome = bench.evaluate(bad_source(name))
+    assert outcome.verdict in EITHER[name], f"{outcome.verdict}: {outcome.message}"
+
+
+def test_a_hint_to_keep_data_in_the_cache_gains_nothing(bench: Bench) -> None:
+    """Every execution finds the cache flushed and its contents new, so what an earlier one kept there is of no use."""
+    scores = [bench.evaluate(honest_sources()[name]).fitness for name in ("conditional_launches", "keeps_data_close")]
+    plain, hinted = (score for score in scores if score is not None)
+    assert hinted.low <= plain.high * NOISE
 
 
 @pytest.mark.parametrize("name", ["two_launches", "tensor_map_store", "persistent_counter", "declared_atomics"])

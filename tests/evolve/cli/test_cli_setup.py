@@ -109,15 +109,21 @@ def test_task_list_shows_tasks_sets_seeds_and_baselines(ask) -> None:
     assert ask("task", "list", "nosuch").code == 3
 
 
-def test_a_new_task_is_listed_and_admitted_as_it_is(ask, tmp_path: Path) -> None:
+def test_a_new_task_is_listed_and_admitted_as_it_is(ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = ask("task", "new", "mine")
     assert made.code == 0
     assert "wrote mine/task.toml" in made.out
     assert "askevolve task check ./mine" in made.err
+    assert "never admitted on this machine: askevolve task check ./mine" in ask("task", "list", "./mine").out
     ran = ask("task", "check", "./mine", "--json")
     assert ran.code == 0
     assert ran.document["passed"] is True
     assert "is admitted" in ran.err
+    assert f"report: {ran.document['stored']}" in ran.err
+    assert Path(ran.document["stored"]).is_relative_to(tmp_path / "cache")
+    assert "quick             " in ask("task", "list", "./mine").out
+    assert ask("task", "list", "./mine", "--json").document["admissions"][0]["passed"] is True
     again = ask("task", "new", "mine")
     assert again.code == 3
     assert ask("task", "new", "sim.toml/x").code == 4
@@ -125,17 +131,20 @@ def test_a_new_task_is_listed_and_admitted_as_it_is(ask, tmp_path: Path) -> None
     assert ask("run", "next/run.toml", "--dry-run").code == 0
 
 
-def test_a_task_that_fails_admission_gives_9_and_says_where(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_fails_admission_gives_9_and_says_where(ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     row = AdmissionRow(
         scenario="n4", distribution="normal", answer="all zeros", must="fail", ok=False, share=None, detail="it passed"
     )
     admission = Admission(task="tiny", set_name="three", passed=False, rows=(row,))
     monkeypatch.setattr("evaluator.admission.admit", lambda *arguments: admission)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ran = ask("task", "check", TINY_TASK)
     assert ran.code == 9
     assert "NOT OK" in ran.out
     assert "it passed" in ran.out
     assert "1 answer judged otherwise" in ran.err
+    assert "refused: 1 of 1 answers" in ask("task", "list", TINY_TASK).out
+    assert "the report isn't kept" in ask("task", "check", TINY_TASK, "--backend", "cuda").err
     assert ask("task", "check", TINY_TASK, "--backend", "tpu").code == 2
 
 

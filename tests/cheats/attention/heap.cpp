@@ -1,0 +1,39 @@
+/* plan
+domain = "dtype == 'fp32' and d <= 256"
+
+[[launch]]
+kernel = "attention"
+grid   = ["sq", "h", "b"]
+args   = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "d", "causal", "window"]
+*/
+// Keeps a block of the heap and what it holds.
+extern "C" void* malloc(unsigned long);
+extern "C" float expf(float), logf(float);
+
+extern "C" void attention(long task, void* const* args) {
+    const auto number = [args](int i) { return static_cast<long>(*static_cast<const int*>(args[i])); };
+    const long sq = number(6), sk = number(7), h = number(8), hkv = number(9), d = number(10), causal = number(11);
+    const long window = number(12), i = task % sq, head = task / sq % h, batch = task / sq / h, stride = hkv * d;
+    const long kv = batch * sk * stride + head / (h / hkv) * d, edge = i + sk - sq;
+    const float* q = static_cast<const float*>(args[0]) + ((batch * sq + i) * h + head) * d;
+    const float* k = static_cast<const float*>(args[1]) + kv;
+    const float* v = static_cast<const float*>(args[2]) + kv;
+    float* out = static_cast<float*>(args[3]) + ((batch * sq + i) * h + head) * d;
+    float* lse = static_cast<float*>(args[4]) + (batch * h + head) * sq + i;
+    const float scale = *static_cast<const float*>(args[5]);
+    const long first = window > 0 && edge > window ? edge - window : 0;
+    const long last = causal || window > 0 ? (edge + 1 < sk ? edge + 1 : sk) : sk;
+    float maximum = -__builtin_inff(), sum = 0, *total = static_cast<float*>(malloc(1ul << 28));
+    for (long x = 0; x < d; ++x) total[x] = 0;
+    for (long j = first; j < last; ++j) {
+        float score = 0;
+        for (long x = 0; x < d; ++x) score += q[x] * k[j * stride + x];
+        score *= scale;
+        const float top = score > maximum ? score : maximum, keep = expf(maximum - top), weight = expf(score - top);
+        maximum = top;
+        sum = sum * keep + weight;
+        for (long x = 0; x < d; ++x) total[x] = total[x] * keep + weight * v[j * stride + x];
+    }
+    for (long x = 0; x < d; ++x) out[x] = sum > 0 ? total[x] / sum : 0;
+    *lse = sum > 0 ? maximum + logf(sum) : -__builtin_inff();
+}
