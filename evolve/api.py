@@ -18,6 +18,7 @@ from evolve.state import State
 from evolve.stopping import StopReason, StopRequest
 from results.events import Event, RunNoted, RunStarted
 from results.folder import new_run_folder
+from results.mailbox import Mailbox
 from results.store import Store
 
 Observer = Callable[[Event], None]
@@ -70,12 +71,13 @@ def run(
     observers: Sequence[Observer] = (),
     executor: Executor | None = None,
     evaluate: bool = True,
+    until_idle: bool = False,
 ) -> RunResult:
     """Search as a configuration says, in a new folder ``root/NAME``. ``overrides`` are texts such as ``budget.candidates=40``.
 
     ``observers`` see every event once it is stored. ``executor`` takes the configured one's place; it is closed at the end.
     With ``evaluate`` False nothing is evaluated here: the run asks as far as it can and leaves evaluations open for ``resume``
-    on another machine.
+    on another machine. With ``until_idle`` the run stops where it could only wait for answers from outside.
     Raises ConfigError, GoalError, TaskError and EnvironmentUnfit before anything is written, and ``results.errors.RunError``
     about the folder.
     """
@@ -90,7 +92,7 @@ def run(
     )
     folder = new_run_folder(config.run.name, root)
     with closing(executor or parts.executor(evaluate)) as evaluating, Store.create(folder, started) as store:
-        return _drive(store, State(parts.card, parts.rules), parts, evaluating, observers, evaluate)
+        return _drive(store, State(parts.card, parts.rules), parts, evaluating, observers, evaluate, until_idle)
 
 
 def resume(
@@ -100,10 +102,11 @@ def resume(
     observers: Sequence[Observer] = (),
     executor: Executor | None = None,
     evaluate: bool = True,
+    until_idle: bool = False,
 ) -> RunResult:
-    """Go on with a run where its last driver stopped or was killed. ``overrides`` may change [budget] and [executor].
+    """Go on with a run where its last driver stopped or was killed. ``overrides`` may change what docs/configuration.md says.
 
-    A run that is over stays as it is. ``observers``, ``executor`` and ``evaluate`` are those of ``run``.
+    A run that is over stays as it is. ``observers``, ``executor``, ``evaluate`` and ``until_idle`` are those of ``run``.
     Raises ConfigError for another change or a changed task, and ``results.errors.RunError`` about the folder.
     """
     with Store.open(Path(folder)) as store:
@@ -124,7 +127,7 @@ def resume(
             text = "; ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
             store.append(RunNoted(text=f"configuration changed: {text}", facts={CONFIG_FACT: config.mapping()}))
         with closing(executor or parts.executor(evaluate)) as evaluating:
-            return _drive(store, state, parts, evaluating, observers, evaluate)
+            return _drive(store, state, parts, evaluating, observers, evaluate, until_idle)
 
 
 def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
@@ -146,7 +149,7 @@ def result_of(state: State, reason: StopReason, folder: Path) -> RunResult:
     return RunResult(
         best=best_of(state),
         candidates=state.spent.candidates,
-        questions_asked=sum(asked.question is not None for asked in state.asked),
+        questions_asked=sum(asked.question is not None for asked in state.asked) + len(state.open),
         spent={"candidates": state.spent.candidates, "hours": state.spent.wall_s / 3600},
         stopped_by=reason,
         folder=folder,
@@ -193,18 +196,28 @@ def _versus(fitness: Fitness, name: str) -> Versus:
 
 
 def _drive(
-    store: Store, state: State, parts: Parts, executor: Executor, observers: Sequence[Observer], evaluates: bool
+    store: Store,
+    state: State,
+    parts: Parts,
+    executor: Executor,
+    observers: Sequence[Observer],
+    evaluates: bool,
+    until_idle: bool,
 ) -> RunResult:
     """Search until there is a reason to stop."""
+    mailbox = Mailbox(store.folder)
     with StopRequest(store.folder) as stop:
         search = Search(
             state=state,
             journal=Journal(store, state, time.monotonic, observers),
             executor=executor,
+            desk=parts.desk(mailbox),
+            mailbox=mailbox,
             mutation=parts.mutation,
             terms=parts.terms,
             stop=stop,
             evaluates=evaluates,
+            until_idle=until_idle,
         )
         reason = search.run(parts.seeds() if state.next_number == 0 else ())
     return result_of(state, reason, store.folder)

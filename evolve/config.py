@@ -20,8 +20,8 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Name = Annotated[str, StringConstraints(strict=True, min_length=1)]
 
-SAFE_ON_RESUME = ("budget", "executor")
-"""Tables that may change when a run is resumed: they say how long and where, never what is searched."""
+SAFE_ON_RESUME = ("budget", "executor", "command", "recorded", "mutation.answerer")
+"""Tables and keys that may change when a run is resumed: they say how long, where, and who answers, never what is searched."""
 
 
 class ConfigError(Exception):
@@ -66,9 +66,26 @@ class MutationTable(Table):
     many steps in a row without a new candidate the search is exhausted.
     """
 
-    answerer: Literal["knobs"] = "knobs"
+    answerer: Literal["knobs", "mailbox", "command", "recorded"] = "knobs"
     stall_after: Count = 10
     exhausted_after: Count = 30
+
+
+class CommandTable(Table):
+    """``[command]``: the program of ``answerer = "command"`` with its arguments, seconds it may take, how many at once, and the
+    names of the variables of the driver's environment that it is given.
+    """
+
+    program: tuple[Name, ...] = ()
+    time_limit_s: Seconds = 1800.0
+    at_once: Count = 2
+    environment: tuple[Name, ...] = ("PATH", "HOME", "LANG")
+
+
+class RecordedTable(Table):
+    """``[recorded]``: the run, or the folder of answers, that ``answerer = "recorded"`` replays."""
+
+    source: Name | None = None
 
 
 class EvaluationTable(Table):
@@ -117,6 +134,8 @@ class RunConfig(Table):
     task: TaskTable
     population: PopulationTable
     mutation: MutationTable = MutationTable()
+    command: CommandTable = CommandTable()
+    recorded: RecordedTable = RecordedTable()
     evaluation: EvaluationTable = EvaluationTable()
     executor: ExecutorTable = ExecutorTable()
     budget: BudgetTable
@@ -129,6 +148,10 @@ class RunConfig(Table):
                 parse_goal(self.goal.expression)
             except GoalError as error:
                 raise ValueError(f"[goal] expression: {error}") from None
+        if self.mutation.answerer == "command" and not self.command.program:
+            raise ValueError('[mutation] answerer = "command" needs [command] program = ["./my_program", "--its-option"]')
+        if self.mutation.answerer == "recorded" and self.recorded.source is None:
+            raise ValueError('[mutation] answerer = "recorded" needs [recorded] source = "a run, or a folder of answers"')
         return self
 
     @property
@@ -211,23 +234,29 @@ def changes(old: RunConfig, new: RunConfig) -> dict[str, tuple[object, object]]:
 def resumable(old: RunConfig, new: RunConfig) -> dict[str, tuple[object, object]]:
     """The changes between two configurations of one run. Raises ConfigError where one isn't safe on resume."""
     found = changes(old, new)
-    unsafe = [key for key in found if key.split(".")[0] not in SAFE_ON_RESUME]
+    unsafe = [key for key in found if key not in SAFE_ON_RESUME and key.split(".")[0] not in SAFE_ON_RESUME]
     if unsafe:
         lines = [f"  {key}: {found[key][0]!r} -> {found[key][1]!r}" for key in unsafe]
         raise ConfigError(
-            "a resumed run may change only " + " and ".join(f"[{table}]" for table in SAFE_ON_RESUME) + "; these differ:\n"
+            "a resumed run may change only " + ", ".join(SAFE_ON_RESUME) + "; these differ:\n"
             + "\n".join(lines) + "\nstart a new run for them, under another name"
         )  # fmt: skip
     return found
 
 
 def anchored(config: RunConfig, folder: Path) -> RunConfig:
-    """The configuration with seeds and task that are paths made absolute, relative ones from ``folder``."""
+    """The configuration with what it names by paths made absolute, relative ones from ``folder``: seeds, task, the program
+    that answers, the answers to replay.
+    """
     population = config.population.model_copy(
         update={"seeds": tuple(_anchored_path(seed, folder) for seed in config.population.seeds)}
     )
     task = config.task.model_copy(update={"name": _anchored_path(config.task.name, folder)})
-    return config.model_copy(update={"population": population, "task": task})
+    program = config.command.program
+    command = config.command.model_copy(update={"program": (*(_anchored_path(one, folder) for one in program[:1]), *program[1:])})
+    source = config.recorded.source
+    recorded = config.recorded.model_copy(update={"source": source and _anchored_path(source, folder)})
+    return config.model_copy(update={"population": population, "task": task, "command": command, "recorded": recorded})
 
 
 def _anchored_path(text: str, folder: Path) -> str:

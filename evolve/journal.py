@@ -29,11 +29,14 @@ class Journal:
         """Seconds since time was last stored."""
         return self._clock() - self._since
 
-    def write(self, *events: Event) -> None:
-        """Store events in one transaction, then take them into the state. Time spent so far goes with them."""
+    def write(self, *events: Event, prompts: Sequence[str] = ()) -> None:
+        """Store events in one transaction, then take them into the state. Time spent so far goes with them.
+
+        ``prompts`` are the texts of steps that are posed.
+        """
         events = (*events, *self._time(_WORTH_STORING_S))
         if events:
-            self._store.append(*events)
+            self._store.append(*events, prompts=prompts)
         for event in events:
             self._state.apply(event)
         self._show(events)
@@ -43,6 +46,10 @@ class Journal:
         event: StepFolded = self._state.fold()
         self._store.append(event)
         self._show((event,))
+
+    def prompt(self, number: int) -> str:
+        """The text of a step's prompt, as it was posed."""
+        return self._store.prompt(number)
 
     def heartbeat(self) -> None:
         """Store the time spent, if it is worth an event."""

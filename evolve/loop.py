@@ -1,8 +1,8 @@
 """The search: pick a parent, see what was measured about it, ask a question, have the answer evaluated, keep what is better.
 
-Results are folded in the order of asking. Proposal k sees exactly the results of proposals up to k - lookahead, whatever finished
-first and however many workers there are; its random streams depend on the run's seed and k alone. So the events decide
-everything, and a driver that was killed goes on by replaying them.
+Answers are taken in and results folded in the order of asking. Proposal k sees exactly the results of proposals up to
+k - lookahead, whatever was answered or finished first and however many workers there are; its random streams depend on the run's
+seed and k alone. So the events decide everything, and a driver that was killed goes on by replaying them.
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from evaluator.outcome import Outcome, Verdict
 from evaluator.request import Request
 from evolve.budget import Budget
+from evolve.desks import Desk
 from evolve.errors import AnswererFailed
 from evolve.executors.base import Executor
 from evolve.finals import Finals
 from evolve.goal import Goal
 from evolve.journal import Journal
-from evolve.proposal import Mutation, plant, propose
+from evolve.posing import Mutation, pose, prompt_again, streams
+from evolve.proposal import plant, take_in
 from evolve.state import State
 from evolve.stopping import GOES_ON, StopReason, StopRequest
 from population.candidate import Candidate, short_id
 from results.events import RunNoted, RunStopped, StepEvaluated
+from results.mailbox import Mailbox
 
 POLL_S = 0.5
 FAULTS_IN_A_ROW = 3
@@ -43,6 +46,7 @@ class Search:
     """One driver's part of a run, from its start or from where an earlier driver stopped.
 
     A driver that doesn't evaluate (``evaluates`` False) asks and folds as far as what is known reaches, and leaves the rest open.
+    With ``until_idle`` a driver stops, once all is evaluated, where it could only wait for answers from outside.
     """
 
     def __init__(
@@ -51,18 +55,24 @@ class Search:
         state: State,
         journal: Journal,
         executor: Executor,
+        desk: Desk,
+        mailbox: Mailbox,
         mutation: Mutation,
         terms: Terms,
         stop: StopRequest,
         evaluates: bool = True,
+        until_idle: bool = False,
     ) -> None:
         self._state = state
         self._journal = journal
         self._executor = executor
+        self._desk = desk
+        self._mailbox = mailbox
         self._mutation = mutation
         self._terms = terms
         self._stop = stop
         self._evaluates = evaluates
+        self._until_idle = until_idle
         self._refused = False
         """Whether a final was called for here though this driver doesn't evaluate."""
         self._finals = Finals(state=state, journal=journal, measure=self._measure, goal=terms.goal)
@@ -78,17 +88,29 @@ class Search:
             self._journal.write(*plant(self._state, self._state.faulted_seeds))
         for number, request in self._state.waiting.items():
             self._executor.submit(number, request)
-        while (reason := self._step()) is None:
-            pass
-        reason = self._wind_up(reason)
+        for number in self._state.open:
+            prompt = prompt_again(self._state, number, self._journal.prompt(number))
+            self._desk.put(prompt, streams(self._terms.seed, number).answer)
+        reason = self._wind_up(self._search())
+        self._desk.close()
         self._journal.close(RunStopped(reason=reason))
         return reason
 
+    def _search(self) -> StopReason:
+        """Ask until there is a reason to stop."""
+        try:
+            while (reason := self._step()) is None:
+                pass
+        except AnswererFailed as error:
+            self._journal.write(RunNoted(text=str(error)))
+            return StopReason.ANSWERER
+        return reason
+
     def _step(self) -> StopReason | None:
-        """Ask one question and hand its answer over for evaluation; or the reason to stop."""
+        """Put one more question; or the reason to stop. Raises AnswererFailed."""
         number = self._state.next_number
-        if not self._see(max(number - self._terms.lookahead, len(self._state.seed_steps) - 1)):
-            return self._interrupted
+        if (reason := self._see(max(number - self._terms.lookahead, len(self._state.seed_steps) - 1))) is not None:
+            return reason
         if self._finals.reach_goal():
             return StopReason.GOAL
         if self._refused:
@@ -97,33 +119,44 @@ class Search:
             return reason
         if self._state.best is None:
             return self._no_parent()
-        try:
-            proposal = propose(self._state, self._mutation, self._terms.seed)
-        except AnswererFailed as error:
-            self._journal.write(RunNoted(text=str(error)))
-            return StopReason.ANSWERER
-        if proposal is None:
-            return StopReason.WAITING
-        self._journal.write(proposal)
-        if number in self._state.waiting:
-            self._executor.submit(number, self._state.waiting[number])
+        posed, prompt = pose(self._state, self._mutation, self._terms.seed, self._mailbox.asked())
+        self._journal.write(posed, prompts=[prompt.text])
+        self._desk.put(prompt, streams(self._terms.seed, number).answer)
+        self._take_in()
         return None
 
-    def _see(self, last: int) -> bool:
-        """Fold every step up to ``last``, waiting for its result; False where that is interrupted."""
+    def _see(self, last: int) -> StopReason | None:
+        """Fold every step up to ``last``, waiting for its answer and result; the reason where that can't be now."""
         while not self._stop and self._state.folded <= last:
             if self._state.can_fold:
                 self._journal.fold()
-            elif self._evaluates:
-                self._collect()
-            else:
-                return False
-        return not self._stop
+            elif (reason := self._advance(self._state.folded)) is not None:
+                return reason
+        return StopReason.REQUESTED if self._stop else None
 
-    @property
-    def _interrupted(self) -> StopReason:
-        """Why this driver doesn't see a result that the run needs."""
-        return StopReason.REQUESTED if self._stop else StopReason.EVALUATION
+    def _advance(self, needed: int) -> StopReason | None:
+        """Wait a moment for answers and results; the reason where that of step ``needed`` can't come to this driver."""
+        if self._take_in():
+            return None
+        if self._state.waiting and self._evaluates:
+            self._collect()
+            return None
+        if needed not in self._state.open:
+            return StopReason.EVALUATION
+        if self._desk.outside and self._until_idle:
+            return StopReason.WAITING
+        self._desk.wait(POLL_S)
+        self._journal.heartbeat()
+        return self._budget_exceeded()
+
+    def _take_in(self) -> bool:
+        """Take in, in the order of asking, every answer that is there, and have it evaluated; whether there was one."""
+        before = len(self._state.asked)
+        while (number := len(self._state.asked)) in self._state.open and (answer := self._desk.take(number)) is not None:
+            self._journal.write(take_in(self._state, answer))
+            if number in self._state.waiting:
+                self._executor.submit(number, self._state.waiting[number])
+        return len(self._state.asked) > before
 
     def _collect(self) -> None:
         """Store what has been evaluated since the last call, waiting a moment for the first."""
@@ -143,24 +176,53 @@ class Search:
         return StopReason.FAULTS if faulted else StopReason.EXHAUSTED
 
     def _limit(self) -> StopReason | None:
-        """The reason why no further question may be asked."""
+        """The reason why no further question may be put. Each open one may cost a candidate, so where the budget can't pay for
+        them all, one more is put only when it is known what they cost.
+        """
         if self._state.faults >= FAULTS_IN_A_ROW:
             return StopReason.FAULTS
         if self._state.barren >= self._terms.exhausted_after:
             return StopReason.EXHAUSTED
+        if (reason := self._budget_exceeded()) is not None:
+            return reason
+        while (opened := self._state.open) and self._state.spent.candidates + len(opened) >= self._terms.budget.candidates:
+            reason = StopReason.REQUESTED if self._stop else self._advance(min(opened))
+            if reason is not None:
+                return reason
+        return self._budget_exceeded()
+
+    def _budget_exceeded(self) -> StopReason | None:
         spent = self._state.spent
         return self._terms.budget.exceeded_by(replace(spent, wall_s=spent.wall_s + self._journal.unstored_s))
 
     def _wind_up(self, reason: StopReason) -> StopReason:
-        """Finish what was paid for. A run that is over folds everything and has its best verified; one that is to go on folds
-        nothing that its next proposal may not see.
+        """Finish what was paid for. A run that is over folds everything that was answered and has its best verified; one that is
+        to go on folds nothing that its next proposal may not see.
         """
-        if reason not in GOES_ON and self._see(self._state.next_number - 1):
+        if reason not in GOES_ON and (hindrance := self._fold_rest()) is not None:
+            reason = hindrance
+        elif reason not in GOES_ON:
             met = self._finals.verify_best()
             return StopReason.GOAL if met else self._interrupted if self._stop or self._refused else reason
         if self._evaluates:
             self._finish(everything=reason is StopReason.WAITING)
-        return reason if reason in GOES_ON else self._interrupted
+        return reason
+
+    def _fold_rest(self) -> StopReason | None:
+        """Fold every step whose answer was taken in; the reason where that can't be now."""
+        while not self._stop and self._state.folded < len(self._state.asked):
+            if self._state.can_fold:
+                self._journal.fold()
+            elif self._evaluates:
+                self._collect()
+            else:
+                return StopReason.EVALUATION
+        return StopReason.REQUESTED if self._stop else None
+
+    @property
+    def _interrupted(self) -> StopReason:
+        """Why a final that is due isn't made."""
+        return StopReason.REQUESTED if self._stop else StopReason.EVALUATION
 
     def _finish(self, *, everything: bool) -> None:
         """Wait for the evaluations under way; for ``everything`` that is open, unless the run is asked to stop."""

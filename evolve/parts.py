@@ -1,5 +1,6 @@
 """Builds what a configuration names: task, seeds, evaluator, executor, mutation. Everything is checked before a run begins."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from evaluator.task_card import TaskCard
 from evolve.budget import Budget
 from evolve.builds import ahead_of
 from evolve.config import ConfigError, RunConfig
+from evolve.desks import Desk, MailboxDesk, OwnDesk, ThreadDesk
 from evolve.errors import EnvironmentUnfit
 from evolve.evaluators import ELSEWHERE, EvaluatorSpec, gpus_here, settings_of, spare_cores
 from evolve.executors.base import Executor
@@ -19,14 +21,17 @@ from evolve.executors.inline import InlineExecutor
 from evolve.executors.processes import ProcessExecutor
 from evolve.goal import Goal, check_names, parse_goal
 from evolve.loop import Terms
-from evolve.proposal import Mutation
+from evolve.posing import Mutation
+from evolve.recordings import recorded_answers
 from evolve.state import Rules
+from mutators.answerers.command import CommandAnswerer
 from mutators.answerers.knobs import KnobAnswerer
 from mutators.bank import BankError, Entry, load_bank
 from mutators.linter import lint
 from mutators.moments import MomentSettings
 from population.candidate import Candidate, Language
 from population.novelty import candidate_of
+from results.mailbox import Mailbox
 
 _LANGUAGES = {"cpu": (Language.CPP,), "cuda": (Language.CUDA,), "simulated": (Language.CPP, Language.CUDA)}
 
@@ -46,6 +51,23 @@ class Parts:
     def seeds(self) -> tuple[Candidate, ...]:
         """The seed kernels. Raises ConfigError naming one that can't be read."""
         return tuple(_seed(name, self.task, self.config.task.backend) for name in self.config.population.seeds)
+
+    def desk(self, mailbox: Mailbox) -> Desk:
+        """Where the prompts of a run wait for their answers; ``mailbox`` is the run's.
+
+        Raises ConfigError where the configured answerer can't work here.
+        """
+        match self.config.mutation.answerer:
+            case "knobs":
+                return OwnDesk(KnobAnswerer(), mailbox)
+            case "recorded":
+                return OwnDesk(recorded_answers(self.config.recorded.source or ""), mailbox)
+            case "command":
+                table = self.config.command
+                command = CommandAnswerer(table.program, time_limit_s=table.time_limit_s, environment=_shown(table.environment))
+                return ThreadDesk(command, mailbox, table.at_once)
+            case "mailbox":
+                return MailboxDesk(mailbox)
 
     def executor(self, evaluate: bool = True) -> Executor:
         """A fresh executor; it may start processes, so close it. Where it isn't to ``evaluate``, it only compiles ahead.
@@ -134,13 +156,16 @@ def bank_of(task: Task, card: TaskCard) -> tuple[Entry, ...]:
 
 
 def _mutation(config: RunConfig, task: Task, card: TaskCard) -> Mutation:
-    """The one answerer there is, asked from the shipped bank and the task's own."""
-    answerers = {KnobAnswerer.name: KnobAnswerer}
+    """Questions from the shipped bank and the task's own."""
     return Mutation(
         bank=bank_of(task, card),
-        answerer=answerers[config.mutation.answerer](),
         moments=MomentSettings(stall_attempts=config.mutation.stall_after),
     )
+
+
+def _shown(names: Sequence[str]) -> Mapping[str, str]:
+    """Those variables of this process's environment that are to be passed on."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _goal(config: RunConfig, card: TaskCard) -> Goal | None:

@@ -1,4 +1,9 @@
-"""The run as it stands: a projection of its events, folded by the same code while it is live and when it is resumed."""
+"""The run as it stands: a projection of its events, folded by the same code while it is live and when it is resumed.
+
+Steps are posed, taken in and folded in the order of asking, each at its own pace: step k is posed when the steps up to
+k - lookahead are folded, and taken in once its answer is there. Whatever a step decides is a function of what was folded when it
+was posed and of the answers before its own, so it doesn't matter when an answer came.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,13 +17,24 @@ from evaluator.request import Request
 from evaluator.task_card import TaskCard
 from evolve.budget import Spent
 from mutators.attempts import Attempt, attempt_of, change_of
-from mutators.question import Layer
+from mutators.question import Layer, Question
 from mutators.records import Records
 from population.archive import AddStatus, Member
 from population.candidate import Candidate, Knob, Origin, Step
 from population.islands import IslandArchive
 from population.novelty import Known
-from results.events import Event, FinalMeasured, RunNoted, RunStarted, RunStopped, StepAsked, StepEvaluated, StepFolded, TimeSpent
+from results.events import (
+    Event,
+    FinalMeasured,
+    RunNoted,
+    RunStarted,
+    RunStopped,
+    StepAsked,
+    StepEvaluated,
+    StepFolded,
+    StepPosed,
+    TimeSpent,
+)
 
 SAYS_NOTHING = frozenset({Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
 """Verdicts of a final that neither verify nor refute the candidate."""
@@ -36,15 +52,28 @@ class Rules:
     capacity: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """A step whose answer is awaited: how many steps were folded when it was posed, and the lower bound of the best then."""
+
+    posed: StepPosed
+    folded: int
+    incumbent_low: float | None
+
+
 class State:
     """Everything the search knows. ``apply`` takes stored events in; ``fold`` makes the next one of its own.
 
-    A step's life: asked; its result arrives (at once for rejected answers and duplicates); folded, in the order of asking.
+    A step's life: posed (seeds are not); asked, which is when its answer is taken in; its result arrives (at once for rejected
+    answers and duplicates); folded, in the order of asking.
     """
 
     def __init__(self, card: TaskCard, rules: Rules) -> None:
         self.card = card
         self.asked: list[StepAsked] = []
+        """Steps whose answer was taken in."""
+        self.open: dict[int, Open] = {}
+        """Steps that were posed and not yet taken in, by number: they follow those asked."""
         self.folded = 0
         """Number of the next step to fold."""
         self.waiting: dict[int, Request] = {}
@@ -64,7 +93,7 @@ class State:
         """Candidates whose final refuted them: they are out of the archive."""
         self.spent = Spent()
         self.barren = 0
-        """Steps in a row, up to the last asked, that brought no new candidate."""
+        """Steps in a row, up to the last folded, that brought no new candidate."""
         self.faults = 0
         """Evaluations of this driver in a row, up to the last folded, that ended in a fault of the harness."""
         self.noted: list[RunNoted] = []
@@ -72,13 +101,13 @@ class State:
         self._archive = self._empty_archive()
         self._arrived: dict[int, Outcome] = {}
         self._folds: list[tuple[Step, Outcome | None, Attempt]] = []
-        self._from: defaultdict[str, list[StepAsked]] = defaultdict(list)
+        self._from: defaultdict[str, list[int]] = defaultdict(list)
         self._knobs: dict[str, tuple[Knob, ...]] = {}
 
     @property
     def next_number(self) -> int:
-        """The number of the next step to ask."""
-        return len(self.asked)
+        """The number of the next step to pose."""
+        return len(self.asked) + len(self.open)
 
     @property
     def seed_steps(self) -> Sequence[StepAsked]:
@@ -102,13 +131,23 @@ class State:
         verdicts = {seed.id: outcome.verdict for seed in self.seeds if (outcome := self.outcomes.get(seed.id))}
         return tuple(seed for seed in self.seeds if verdicts.get(seed.id) in (Verdict.OK, Verdict.AMBIGUOUS))
 
-    def steps_from(self, parent_id: str) -> Sequence[StepAsked]:
-        """Every step that started from a candidate, oldest first, open ones included."""
+    def steps_from(self, parent_id: str) -> Sequence[int]:
+        """The number of every step that started from a candidate, oldest first, open ones included."""
         return self._from[parent_id]
 
-    def attempt(self, number: int) -> Attempt | None:
-        """What a step amounted to, None until it is folded."""
-        return self._folds[number][2] if number < self.folded else None
+    def question_ids(self, origin: Origin) -> Sequence[str]:
+        """The ids of everything that was asked for one reason, oldest first, open steps included."""
+        taken = [(asked.step, asked.question) for asked in self.asked]
+        posed = [(opened.posed.step, opened.posed.question) for opened in self.open.values()]
+        return [question.id for step, question in (*taken, *posed) if question is not None and step.origin is origin]
+
+    def question(self, number: int) -> Question | None:
+        """What a step asked, None for a seed."""
+        return self.open[number].posed.question if number in self.open else self.asked[number].question
+
+    def attempt(self, number: int) -> Attempt:
+        """What a folded step amounted to."""
+        return self._folds[number][2]
 
     @property
     def archive(self) -> IslandArchive:
@@ -142,18 +181,24 @@ class State:
             self._knobs[candidate_id] = () if isinstance(plan, Fault) else knobs_of(plan)
         return self._knobs[candidate_id]
 
-    def known_as(self, candidate: Candidate) -> str | None:
-        """The known candidate that this one repeats; one that only the harness failed may be evaluated again."""
+    def known_as(self, candidate: Candidate, folded: int) -> str | None:
+        """The known candidate that this one repeats, for a step posed when ``folded`` steps were folded.
+
+        One that only the harness had failed by then may be evaluated again.
+        """
         match = self.known.duplicate(candidate)
         if match is None:
             return None
-        outcome = self.outcomes.get(match.candidate_id)
+        found = (outcome for _, outcome, _ in reversed(self._folds[:folded]) if outcome is not None)
+        outcome = next((outcome for outcome in found if outcome.candidate_id == match.candidate_id), None)
         faulted = outcome is not None and outcome.verdict is Verdict.HARNESS_FAULT
         return None if faulted else match.candidate_id
 
     def apply(self, event: Event) -> None:
         """Take a stored event in. Raises ReplayError where a fold doesn't come out as it was stored."""
         match event:
+            case StepPosed():
+                self._pose(event)
             case StepAsked():
                 self._ask(event)
             case StepEvaluated():
@@ -203,6 +248,7 @@ class State:
         if attempt.candidate_id is not None:
             self.makers.setdefault(attempt.candidate_id, attempt)
         self.records = self.records.plus(attempt)
+        self.barren = self.barren + 1 if asked.candidate is None else 0
         self.folded += 1
         return StepFolded(
             step_number=asked.step.number,
@@ -227,19 +273,30 @@ class State:
                 "Resume with the version of askevolve that wrote the run, or start a new one from its best kernel"
             )
 
+    def _pose(self, posed: StepPosed) -> None:
+        self.open[posed.step.number] = Open(posed=posed, folded=self.folded, incumbent_low=self._incumbent_low)
+        self._begin(posed.step, posed.question)
+
+    def _begin(self, step: Step, question: Question | None) -> None:
+        if step.parent_id is not None:
+            self._from[step.parent_id].append(step.number)
+        if question is not None:
+            self.layers[step.island].append(question.layer)
+
     def _ask(self, asked: StepAsked) -> None:
+        opened = self.open.pop(asked.step.number, None)
+        if opened is None:
+            self._begin(asked.step, asked.question)
         self.asked.append(asked)
-        if asked.step.parent_id is not None:
-            self._from[asked.step.parent_id].append(asked)
-        if asked.question is not None:
-            self.layers[asked.step.island].append(asked.question.layer)
-        if asked.candidate is None:
-            self.barren += 1
-            return
-        self.barren = 0
-        self.known.add(asked.candidate)
-        self.spent = replace(self.spent, candidates=self.spent.candidates + 1)
-        self.waiting[asked.step.number] = Request(candidate=asked.candidate, incumbent_low=self.best.score if self.best else None)
+        if asked.candidate is not None:
+            self.known.add(asked.candidate)
+            self.spent = replace(self.spent, candidates=self.spent.candidates + 1)
+            low = opened.incumbent_low if opened else self._incumbent_low
+            self.waiting[asked.step.number] = Request(candidate=asked.candidate, incumbent_low=low)
+
+    @property
+    def _incumbent_low(self) -> float | None:
+        return self.best.score if self.best else None
 
     def _count_faults(self, outcome: Outcome) -> None:
         if outcome.verdict is Verdict.HARNESS_FAULT:

@@ -23,8 +23,11 @@ WRITE_FAILURES = {
 
 
 @contextmanager
-def translated(folder: Path) -> Iterator[None]:
-    """Within it, errors of SQLite and of the file system become RunDamaged, RunInUse, RunUnwritable or StoreFull."""
+def translated(folder: Path, name: str = DATABASE) -> Iterator[None]:
+    """Within it, errors of SQLite and of the file system become RunDamaged, RunInUse, RunUnwritable or StoreFull.
+
+    ``name`` is the file in the run's folder that they are about.
+    """
     try:
         yield
     except sqlite3.Error as error:
@@ -33,34 +36,40 @@ def translated(folder: Path) -> Iterator[None]:
         if kind == sqlite3.SQLITE_FULL or code in WRITE_FAILURES:
             raise StoreFull(
                 folder,
-                f"The run's store could not grow: {error}",
+                f"The run's {_called(name)} could not grow: {error}",
                 "Everything stored before is safe. Free disk space or quota, then `askevolve resume` the run.",
             ) from error
         if kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
             raise RunUnwritable(
                 folder,
-                f"The run's store can't be opened for writing: {error}",
+                f"The run's {_called(name)} can't be opened for writing: {error}",
                 "Check the rights of the folder and of the files in it.",
             ) from error
         if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise RunInUse(
-                folder, f"Another program holds the run's store: {error}", "Close it (a database browser, say) and try again."
+                folder,
+                f"Another program holds the run's {_called(name)}: {error}",
+                "Close it (a database browser, say) and try again.",
             ) from error
-        raise damaged(folder, str(error)) from error
+        raise damaged(folder, str(error), name) from error
     except UnicodeDecodeError as error:  # SQLite quotes names from the file in its messages
-        raise damaged(folder, str(error)) from error
+        raise damaged(folder, str(error), name) from error
     except OSError as error:
         raise RunUnwritable(
             folder, f"The run's folder can't be used: {error.strerror or error}", "Check its rights and the free disk space."
         ) from error
 
 
-def damaged(folder: Path, detail: str) -> RunDamaged:
-    """The error for a store that can't be read as a whole."""
+def _called(name: str) -> str:
+    return "store" if name == DATABASE else name
+
+
+def damaged(folder: Path, detail: str, name: str = DATABASE) -> RunDamaged:
+    """The error for a store, or another file of the run, that can't be read as a whole."""
     return RunDamaged(
         folder,
-        f"The run's store is damaged: {detail}",
-        f"Restore {DATABASE} from a copy, or keep what `sqlite3 {DATABASE} .recover` finds; other runs aren't affected.",
+        f"The run's {_called(name)} is damaged: {detail}",
+        f"Restore {name} from a copy, or keep what `sqlite3 {name} .recover` finds; other runs aren't affected.",
     )
 
 

@@ -21,10 +21,24 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepAsked:
-    """A proposal was made, before any evaluation cost. ``duplicate_of`` names a known candidate with the same normal form.
+class StepPosed:
+    """A question was put, and its answer is awaited: the step as far as it is known, without a candidate.
 
-    ``candidate`` is None where ``rejected`` says why, or where the candidate was already known.
+    ``prompt_hash`` is the SHA-256 of the whole prompt, whose text the store keeps. Several steps may be open, and their answers
+    may come in any order; they are taken in by StepAsked, in the order of asking.
+    """
+
+    step: Step
+    question: Question
+    prompt_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAsked:
+    """A step's answer was taken in, before any evaluation cost. Seeds, and all steps of schema 1, weren't posed before.
+
+    ``duplicate_of`` names a known candidate with the same normal form. ``candidate`` is None where ``rejected`` says why, or
+    where the candidate was already known.
     """
 
     step: Step
@@ -85,4 +99,4 @@ class RunNoted:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-Event = RunStarted | StepAsked | StepEvaluated | StepFolded | FinalMeasured | TimeSpent | RunStopped | RunNoted
+Event = RunStarted | StepPosed | StepAsked | StepEvaluated | StepFolded | FinalMeasured | TimeSpent | RunStopped | RunNoted

@@ -7,6 +7,7 @@ from pathlib import Path
 from results.errors import RunExists, RunMissing, RunNameInvalid, RunUnwritable
 
 DATABASE = "run.db"
+MAILBOX = "answers.db"
 LOCK = "writer.lock"
 STOP = "STOP"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

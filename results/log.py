@@ -56,6 +56,19 @@ def read_events(folder: Path, db: sqlite3.Connection, since: int = 0) -> Iterato
             return
 
 
+def read_prompt(folder: Path, db: sqlite3.Connection, number: int) -> str:
+    """The whole prompt of a posed step. Raises KeyError where it was never posed, RunDamaged."""
+    query = "SELECT body FROM posed LEFT JOIN prompts ON prompts.hash = posed.prompt_hash WHERE number = ?"
+    with translated(folder):
+        row = db.execute(query, (number,)).fetchone()
+    if row is None:
+        raise KeyError(f"step {number} was never posed")
+    try:
+        return unpack(row[0])
+    except (TypeError, ValueError, zlib.error) as error:
+        raise damaged(folder, f"the prompt of step {number} can't be read: {error}") from error
+
+
 def read_event(folder: Path, row: tuple[int, float, str, str, bytes | None]) -> Recorded:
     """The event of one row (seq, at, kind, payload, packed source). Raises RunDamaged."""
     seq, at, kind, text, body = row

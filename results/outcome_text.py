@@ -51,10 +51,14 @@ def fitness_line(fitness: Fitness) -> str:
     )
 
 
-def hardest_ratio(timings: Sequence[Timing], scenario: str) -> float | None:
-    """The lowest ratio to any baseline in a scenario, None where fewer than two raced there."""
-    ratios = [item.ratio for item in timings if item.scenario == scenario and not item.opponent.startswith(RIVAL)]
-    return min(ratios) if len(ratios) > 1 else None
+def hardest_ratio(timings: Sequence[Timing], scenario: str) -> float:
+    """The lowest ratio to any baseline that raced in a scenario."""
+    return min(item.ratio for item in timings if item.scenario == scenario and not item.opponent.startswith(RIVAL))
+
+
+def several_baselines(timings: Sequence[Timing]) -> bool:
+    """Whether more than one baseline raced at all; in some scenarios the others may have been too slow to race."""
+    return len({item.opponent for item in timings if not item.opponent.startswith(RIVAL)}) > 1
 
 
 def opponent_name(opponent: str) -> str:
@@ -93,22 +97,23 @@ def _small(value: float | None) -> str | None:
 def timing_rows(timings: Sequence[Timing], explain: bool) -> list[str]:
     """The races against the first opponent, scenario by scenario, and the plain ratios to the others.
 
-    ``explain`` gives every race its line. ``best peer`` is the ratio to the fastest baseline of the scenario where several raced,
+    ``explain`` gives every race its line. ``best peer`` is the ratio to the fastest baseline of the scenario,
     ``of bound`` the share of what the device could do at most.
     """
     first = timings[0].opponent
     others = list(dict.fromkeys(timing.opponent for timing in timings if timing.opponent != first))
     shown = timings if explain else [timing for timing in timings if timing.opponent == first]
+    several = not explain and several_baselines(timings)
     rows = (
         (t.scenario, opponent_name(t.opponent) if explain else "", microseconds(t.candidate_us), microseconds(t.opponent_us),
-         f"{t.ratio:.3f}x", interval(t.low, t.high), "" if explain else times(hardest_ratio(timings, t.scenario)),
+         f"{t.ratio:.3f}x", interval(t.low, t.high), times(hardest_ratio(timings, t.scenario)) if several else "",
          t.blocks if explain else "",
          f"{100 * t.floor_us / t.candidate_us:.1f}% {t.bound}", "ambiguous" if t.ambiguous else "")
         for t in shown
     )  # fmt: skip
     against = "" if explain else opponent_name(first)
     titles = ("scenario", "over" if explain else "", "us", f"{against} us".strip() if against else "its us", "ratio", "interval",
-              "best peer" if any(hardest_ratio(timings, t.scenario) for t in shown) and not explain else "",
+              "best peer" if several else "",
               "blocks" if explain else "", "of bound", "")  # fmt: skip
     lines = table(titles, rows)
     if others and not explain:

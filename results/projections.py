@@ -4,17 +4,29 @@ import math
 import sqlite3
 
 from evaluator.outcome import Outcome
-from results.events import Event, FinalMeasured, RunStarted, RunStopped, StepAsked, StepEvaluated, StepFolded, TimeSpent
+from results.events import (
+    Event,
+    FinalMeasured,
+    RunStarted,
+    RunStopped,
+    StepAsked,
+    StepEvaluated,
+    StepFolded,
+    StepPosed,
+    TimeSpent,
+)
 
 
 def project(db: sqlite3.Connection, seq: int, at: float, event: Event) -> None:
     """Add one event to the projections inside the caller's transaction.
 
-    Raises ValueError where the event contradicts what is stored: a step asked, evaluated or folded twice, or not asked at all.
+    Raises ValueError where the event contradicts what is stored: a step posed, asked, evaluated or folded twice, or not asked.
     """
     match event:
         case RunStarted():
             _start(db, at, event)
+        case StepPosed():
+            _pose(db, seq, at, event)
         case StepAsked():
             _ask(db, seq, at, event)
         case StepEvaluated():
@@ -62,6 +74,14 @@ def _start(db: sqlite3.Connection, at: float, event: RunStarted) -> None:
     _insert(db, "run", values, "the run was already started")
 
 
+def _pose(db: sqlite3.Connection, seq: int, at: float, event: StepPosed) -> None:
+    number = event.step.number
+    if db.execute("SELECT 1 FROM steps WHERE number = ?", (number,)).fetchone() is not None:
+        raise ValueError(f"step {number} was already asked")
+    _insert(db, "posed", (number, seq, at, event.prompt_hash), f"step {number} was already posed")
+    _goes_on(db)
+
+
 def _ask(db: sqlite3.Connection, seq: int, at: float, event: StepAsked) -> None:
     step, question, answer, candidate = event.step, event.question, event.answer, event.candidate
     usage = answer.usage if answer else None
@@ -82,6 +102,10 @@ def _ask(db: sqlite3.Connection, seq: int, at: float, event: StepAsked) -> None:
             "(?, ?, ?, ?, ?, ?, ?, COALESCE((SELECT depth + 1 FROM candidates WHERE id = ?), 0))",
             (candidate.id, candidate.normal_id, candidate.language, *edge, step.parent_id),
         )
+    _goes_on(db)
+
+
+def _goes_on(db: sqlite3.Connection) -> None:
     db.execute("UPDATE run SET stopped_by = NULL WHERE stopped_by IS NOT NULL")
 
 

@@ -12,6 +12,8 @@ SELECT CASE WHEN best_id NOT IN ({REFUTED}) THEN best_id WHEN best_id IS NOT NUL
 ) END FROM run
 """  # the search's own word; between a final that refutes it and the next fold, the next by fitness
 
+OPEN = "SELECT * FROM posed WHERE number NOT IN (SELECT number FROM steps)"
+
 INFO = f"""
 SELECT name, config_hash, version, started_at, ({BEST}) AS best_id, spent_s, stopped_by,
     (SELECT MAX(at) FROM events WHERE seq = (SELECT MAX(seq) FROM events)) AS last_at,
@@ -19,6 +21,7 @@ SELECT name, config_hash, version, started_at, ({BEST}) AS best_id, spent_s, sto
     (SELECT COUNT(*) FROM candidates) AS candidates,
     (SELECT COUNT(*) FROM outcomes) AS evaluated,
     (SELECT COUNT(*) FROM steps) AS steps,
+    (SELECT COUNT(*) FROM ({OPEN})) AS open_steps,
     (SELECT COUNT(*) FROM steps WHERE status IS NOT NULL) AS folded,
     (SELECT COUNT(*) FROM steps WHERE accepted AND origin <> 'seed') AS accepted,
     (SELECT COALESCE(SUM(cost_usd), 0.0) FROM steps) AS cost_usd,

@@ -12,10 +12,10 @@ from population.candidate import Candidate
 from results import queries
 from results.database import connect_copy, connect_reader, damaged, translated
 from results.errors import IdAmbiguous, IdUnknown, RunMissing
-from results.events import FinalMeasured, RunStarted, StepAsked, StepEvaluated
+from results.events import FinalMeasured, RunStarted, StepAsked, StepEvaluated, StepPosed
 from results.folder import holds_run
 from results.lock import is_locked
-from results.log import Recorded, read_event, read_events
+from results.log import Recorded, read_event, read_events, read_prompt
 from results.rows import CandidateRow, FunnelRow, QuestionRow, RunInfo, StepRow
 from results.upgrade import is_current, upgrade
 
@@ -147,6 +147,16 @@ class Reader:
         if not isinstance(event, StepAsked):
             raise IndexError(f"step {number} was never asked")
         return event
+
+    def open_steps(self) -> tuple[StepPosed, ...]:
+        """Steps that were posed and whose answer hasn't been taken in, in the order of asking."""
+        rows = self._rows(f"SELECT seq FROM ({queries.OPEN}) ORDER BY number")
+        events = [self._event_at(row["seq"]) for row in rows]
+        return tuple(event for event in events if isinstance(event, StepPosed))
+
+    def prompt(self, number: int) -> str:
+        """The whole prompt of a posed step, exactly as it was put. Raises KeyError where it was never posed, RunDamaged."""
+        return read_prompt(self.folder, self._db, number)
 
     def children(self, candidate_id: str) -> tuple[StepRow, ...]:
         """Every step that started from this candidate, failures and repeated proposals included."""

@@ -12,7 +12,8 @@ from population.candidate import Language, Origin
 class RunInfo:
     """One run at a glance.
 
-    ``events`` is the last sequence number. ``evaluated``, ``folded`` and ``accepted`` count steps, the last without seeds.
+    ``events`` is the last sequence number. ``evaluated``, ``folded`` and ``accepted`` count steps, the last without seeds;
+    ``open_steps`` those that were posed and whose answer is awaited.
     ``spent_s`` is the wall time of all its drivers. ``stopped_by`` is None while it goes on or after a crash; ``live`` says
     whether a driver holds it now.
     """
@@ -27,6 +28,7 @@ class RunInfo:
     last_at: float
     events: int
     steps: int
+    open_steps: int
     candidates: int
     evaluated: int
     folded: int

@@ -1,6 +1,6 @@
 """The tables of a run's store, and how an older store becomes a newer one.
 
-``events`` and ``sources`` are the truth and are only added to. Every other table is a projection of them, made by
+``events``, ``sources`` and ``prompts`` are the truth and are only added to. Every other table is a projection of them, made by
 ``results.projections`` and rebuilt from scratch after a migration.
 """
 
@@ -21,6 +21,7 @@ TRUTH = (
     "CREATE TRIGGER events_kept BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END",
     "CREATE TRIGGER events_fixed BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are only added'); END",
 )
+PROMPTS = "CREATE TABLE prompts (hash TEXT PRIMARY KEY, body BLOB NOT NULL)"  # zlib of the UTF-8 bytes
 PROJECTIONS = {
     "run": """CREATE TABLE run (
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -33,6 +34,10 @@ PROJECTIONS = {
         step_number INTEGER NOT NULL,  -- the step that first proposed it
         origin TEXT NOT NULL, island INTEGER NOT NULL, parent_id TEXT,
         depth INTEGER NOT NULL         -- edges to the seed it descends from
+    )""",
+    "posed": """CREATE TABLE posed (
+        number INTEGER PRIMARY KEY,  -- of the step; it is open until ``steps`` has it too
+        seq INTEGER NOT NULL, at REAL NOT NULL, prompt_hash TEXT NOT NULL
     )""",
     "steps": """CREATE TABLE steps (
         number INTEGER PRIMARY KEY, id TEXT NOT NULL, asked_seq INTEGER NOT NULL, asked_at REAL NOT NULL,
@@ -67,7 +72,7 @@ INDEXES = (
 
 def create_tables(db: sqlite3.Connection) -> None:
     """Make every table of the newest version inside the caller's transaction."""
-    for statement in TRUTH:
+    for statement in (*TRUTH, PROMPTS):
         db.execute(statement)
     create_projections(db)
     set_version(db, VERSION)
@@ -93,12 +98,12 @@ def set_version(db: sqlite3.Connection, version: int) -> None:
 
 
 def pack(source: str) -> bytes:
-    """A source as stored: zlib of its UTF-8 bytes, lone surrogates kept."""
+    """A source or prompt as stored: zlib of its UTF-8 bytes, lone surrogates kept."""
     return zlib.compress(source.encode("utf-8", "surrogatepass"))
 
 
 def unpack(body: bytes) -> str:
-    """The source that ``pack`` stored. Raises zlib.error where the bytes are damaged."""
+    """The text that ``pack`` stored. Raises zlib.error where the bytes are damaged."""
     return zlib.decompress(body).decode("utf-8", "surrogatepass")
 
 
@@ -117,7 +122,12 @@ def _from_0(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", row)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_from_0,)
+def _from_1(db: sqlite3.Connection) -> None:
+    """Version 1 knew no open steps, and kept no prompts."""
+    db.execute(PROMPTS)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_from_0, _from_1)
 """Step i takes the truth of version i to version i + 1, inside one transaction; the projections are rebuilt afterwards."""
 
 VERSION = len(MIGRATIONS)

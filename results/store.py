@@ -3,19 +3,20 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from population.candidate import hash_text
 from results import schema
 from results.database import connect_writer, transaction, translated
 from results.errors import RunExists, RunMissing
 from results.events import Event, RunStarted
 from results.folder import DATABASE, holds_run
 from results.lock import WriterLock
-from results.log import Recorded, read_events, write_event
+from results.log import Recorded, read_events, read_prompt, write_event
 from results.projections import project
 from results.upgrade import check, upgrade
 
@@ -70,12 +71,14 @@ class Store:
             undo.pop_all()
             return cls(folder, db, lock, clock)
 
-    def append(self, *events: Event) -> int:
+    def append(self, *events: Event, prompts: Sequence[str] = ()) -> int:
         """Sequence number of the last event. All of them or none are stored, and are on disk on return.
+
+        ``prompts`` are the texts that StepPosed among the events name by their hash.
 
         Raises StoreFull (a later append works once there is room), RunMissing where the store was moved, deleted or replaced
         since it was opened (SQLite would go on writing where nobody finds it), CodecError naming a field that can't be stored,
-        or ValueError for an event that contradicts the run (a step asked, evaluated or folded twice).
+        or ValueError for an event that contradicts the run (a step posed, asked, evaluated or folded twice).
         """
         if _identity(self.folder) != self._file:
             raise RunMissing(
@@ -84,6 +87,8 @@ class Store:
                 "Go on with `askevolve resume` where it lies now; what was stored before is in it.",
             )
         with translated(self.folder), transaction(self._db):
+            for prompt in prompts:
+                self._db.execute("INSERT OR IGNORE INTO prompts VALUES (?, ?)", (hash_text(prompt), schema.pack(prompt)))
             last: int = self._db.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
             for event in events:
                 last += 1
@@ -93,6 +98,10 @@ class Store:
     def events(self, since: int = 0) -> Iterator[Recorded]:
         """What is stored after sequence number ``since``, oldest first. Raises RunDamaged."""
         return read_events(self.folder, self._db, since)
+
+    def prompt(self, number: int) -> str:
+        """The whole prompt of a posed step. Raises KeyError where it was never posed, RunDamaged."""
+        return read_prompt(self.folder, self._db, number)
 
     def close(self) -> None:
         """Fold the log into the file and let another process write."""

@@ -55,9 +55,22 @@ class Prompt:
 
 
 class Answerer(Protocol):
-    """Answers one prompt. Random state comes in as ``rng``, so that a replay gives the same answer."""
+    """Answers one prompt, however long that takes. Random state comes in as ``rng``, so that a replay gives the same answer.
+
+    One that takes long is a SlowAnswerer.
+    """
 
     name: str
 
-    def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer | None:
-        """The raw answer; what is wrong with it is found by ``mutators.edits``. None: not yet, ask again for the same step."""
+    def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
+        """The raw answer; what is wrong with it is found by ``mutators.edits``.
+
+        Whatever this raises pauses the run with its text, so it should say what to do next; the prompt stays open.
+        """
+
+
+class SlowAnswerer(Answerer, Protocol):
+    """An answerer that is called from several threads at once, for several open prompts."""
+
+    def close(self) -> None:
+        """Begin nothing new, such as another try; what is under way is finished."""

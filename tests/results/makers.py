@@ -4,7 +4,7 @@ from evaluator.outcome import Check, Device, Effort, Fault, Fitness, Outcome, St
 from evaluator.task_card import Scenario, TaskCard, TensorSpec
 from mutators.question import Answer, Claim, Header, Layer, Moment, Question, Rejected, Rejection, Usage
 from population.candidate import Candidate, Language, Origin, Step, hash_text
-from results.events import FinalMeasured, RunStarted, StepAsked, StepEvaluated, StepFolded
+from results.events import FinalMeasured, RunStarted, StepAsked, StepEvaluated, StepFolded, StepPosed
 from results.store import Store
 
 DEVICE = Device(kind="cpu", name="test", arch="none", cores=2, peak_tflops=1.0, peak_gbs=10.0, versions={"gcc": "12"})
@@ -53,6 +53,12 @@ def question(entry: str = "tile_size", layer: Layer = Layer.SCHEDULE) -> Questio
         settle="time it",
         facts={"registers": 40, "pct": 3.5, "fast": True, "name": "x"},
     )
+
+
+def posed(number: int, parent: str, prompt: str = "a prompt", *, entry: str = "tile_size") -> StepPosed:
+    """A step that waits for its answer; ``parent`` is the parent's source."""
+    step = Step(number=number, origin=Origin.QUESTION, island=number % 2, parent_id=hash_text(parent), candidate_id=None)
+    return StepPosed(step=step, question=question(entry), prompt_hash=hash_text(prompt))
 
 
 def asked(

@@ -14,7 +14,7 @@ from mutators.question import Rejection
 from population.candidate import Knob
 from results.codec import CodecError, decode, encode, plain, rebuild
 from results.events import Event, RunNoted, RunStarted, RunStopped, StepAsked, TimeSpent
-from tests.results.makers import asked, card, evaluated, final, folded, outcome, started
+from tests.results.makers import asked, card, evaluated, final, folded, outcome, posed, started
 
 CATEGORIES = ("L", "M", "N", "P", "S", "Z", "Cc", "Cf", "Co", "Cn")
 ANY_TEXT = st.text(alphabet=st.characters(categories=CATEGORIES) | st.characters(min_codepoint=0xD800, max_codepoint=0xDBFF))
@@ -25,6 +25,7 @@ JSON = st.recursive(
 
 EVERY_KIND = [
     started(),
+    posed(1, "seed"),
     asked(1, "child", "seed"),
     asked(2, None, "seed", rejected=Rejection.NO_MATCH),
     evaluated(1, "child", 1.25),

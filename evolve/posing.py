@@ -1,0 +1,213 @@
+"""From the state of a run to its next open step: choose, notice, ask, phrase."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolve.state import State
+from mutators.answerers.base import Prompt, Relative
+from mutators.attempts import relative_of
+from mutators.bank import Entry
+from mutators.facts import facts_of
+from mutators.moments import MomentSettings, ancestry, last_from, notice
+from mutators.prompt import Inspiration, build_prompt
+from mutators.question import Moment, Question
+from mutators.questions import backend_of, choose
+from population.candidate import Origin, Step, hash_text
+from population.selection import Selection, select
+from results.events import StepPosed
+from results.mailbox import Asked
+
+OPEN = "open"
+"""The verdict, in a parent's history, of a step whose result isn't to be seen yet."""
+
+HUMAN, MESSAGE = "human", "message"
+"""Names, in place of a bank entry's, of what a person asked and of what a person only told."""
+
+SETTLED_BY = "the checks and times of the edit that answers it"
+"""How what a person asked or told is decided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """What is asked, and when."""
+
+    bank: tuple[Entry, ...]
+    moments: MomentSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streams:
+    """The random streams of one step. They depend on the run's seed and the step's number alone, so a replay draws the same."""
+
+    selection: np.random.Generator
+    question: np.random.Generator
+    answer: np.random.Generator
+
+
+def streams(seed: int, number: int) -> Streams:
+    """The streams of step ``number``."""
+    children = np.random.SeedSequence(seed, spawn_key=(number,)).spawn(3)
+    selection, question, answer = (np.random.default_rng(child) for child in children)
+    return Streams(selection=selection, question=question, answer=answer)
+
+
+def pose(state: State, mutation: Mutation, seed: int, asked: Sequence[Asked] = ()) -> tuple[StepPosed, Prompt]:
+    """The next step, open, and its prompt. Needs a right candidate in the archive.
+
+    ``asked`` is everything that people ever asked of this run: the first of it that hasn't been put and can be is put now.
+    """
+    number = state.next_number
+    random = streams(seed, number)
+    island = state.archive.island_of(number)
+    selection = select(state.archive, island, random.selection)
+    if selection is None:
+        raise LookupError(f"nobody lives on island {island}: no seed is right")
+    human = _due(state, asked)
+    if human is not None and human.parent_id is not None:
+        selection = Selection(parent_id=human.parent_id, inspiration_ids=())
+    question = _question(state, mutation, island, selection.parent_id, random.question, human)
+    prompt = _prompt(state, number, island, selection, question)
+    step = Step(
+        number=number,
+        origin=Origin.QUESTION if human is None else Origin.HUMAN,
+        island=island,
+        parent_id=selection.parent_id,
+        candidate_id=None,
+        inspiration_ids=selection.inspiration_ids,
+    )
+    return StepPosed(step=step, question=question, prompt_hash=hash_text(prompt.text)), prompt
+
+
+def prompt_again(state: State, number: int, text: str) -> Prompt:
+    """The prompt of an open step as it was posed, given its text."""
+    opened = state.open[number]
+    parent_id = opened.posed.step.parent_id
+    if parent_id is None:
+        raise ValueError(f"step {number} was posed without a parent")
+    return Prompt(
+        step_number=number,
+        question=opened.posed.question,
+        parent=state.candidate(parent_id),
+        knobs=state.knobs(parent_id),
+        children=tuple(_children(state, parent_id, number, opened.folded)),
+        lineage=tuple(_lineage(state, parent_id)),
+        text=text,
+    )
+
+
+def _due(state: State, asked: Sequence[Asked]) -> Asked | None:
+    """The first of what people asked that hasn't been put yet and whose kernel, where it names one, has a score."""
+    put = Counter(state.question_ids(Origin.HUMAN))
+    for one in asked:
+        question_id = _human_id(one)
+        if put[question_id]:
+            put[question_id] -= 1
+        elif one.parent_id is None or _has_score(state, one.parent_id):
+            return one
+    return None
+
+
+def _has_score(state: State, candidate_id: str) -> bool:
+    outcome = state.outcomes.get(candidate_id)
+    return outcome is not None and outcome.fitness is not None and candidate_id not in state.quarantined
+
+
+def _human_id(asked: Asked) -> str:
+    return hash_text(f"{_human_entry(asked)}\n{asked.parent_id or ''}\n{asked.text}")
+
+
+def _human_entry(asked: Asked) -> str:
+    return MESSAGE if asked.message else HUMAN
+
+
+def _question(
+    state: State, mutation: Mutation, island: int, parent_id: str, rng: np.random.Generator, human: Asked | None
+) -> Question:
+    history = state.attempts[island]
+    moment = notice(history, parent_id, mutation.moments)
+    if human is not None:
+        return _put(human, moment)
+    made = state.makers[parent_id]
+    facts = facts_of(
+        card=state.card,
+        parent_id=parent_id,
+        outcome=state.outcomes[parent_id],
+        knobs=state.knobs(parent_id),
+        grandparent=state.outcomes.get(made.parent_id) if made.parent_id else None,
+        history=history,
+    )
+    return choose(
+        mutation.bank,
+        moment,
+        facts,
+        state.records,
+        state.layers[island],
+        backend_of(state.candidate(parent_id).language),
+        rng,
+        asked_ids={question.id for number in state.steps_from(parent_id) if (question := state.question(number))},
+    )
+
+
+def _put(human: Asked, moment: Moment) -> Question:
+    """What a person asked, as a question."""
+    return Question(
+        id=_human_id(human),
+        entry_id=_human_entry(human),
+        layer=human.layer,
+        moment=moment,
+        text=human.text,
+        settle=SETTLED_BY,
+    )
+
+
+def _prompt(state: State, number: int, island: int, selection: Selection, question: Question) -> Prompt:
+    parent_id = selection.parent_id
+    last = last_from(state.attempts[island], parent_id)
+    return build_prompt(
+        step_number=number,
+        question=question,
+        card=state.card,
+        parent=state.candidate(parent_id),
+        outcome=state.outcomes[parent_id],
+        knobs=state.knobs(parent_id),
+        children=_children(state, parent_id, number, state.folded),
+        lineage=_lineage(state, parent_id),
+        inspirations=[_inspiration(state, candidate_id) for candidate_id in selection.inspiration_ids],
+        evidence=last.failure.detail if last and last.failure else "",
+    )
+
+
+def _lineage(state: State, parent_id: str) -> list[Relative]:
+    """The parent's own line, oldest first."""
+    line = reversed(ancestry(state.makers, parent_id))
+    return [relative_of(attempt, state.knobs(attempt.candidate_id)) for attempt in line if attempt.candidate_id]
+
+
+def _children(state: State, parent_id: str, number: int, folded: int) -> list[Relative]:
+    """Every step from a parent before step ``number``, on any island, oldest first.
+
+    Of those that weren't among the ``folded`` steps only the question is told, since their answers may come in any order.
+    """
+    earlier = [child for child in state.steps_from(parent_id) if child < number]
+    return [_folded(state, child) if child < folded else _open(state, child) for child in earlier]
+
+
+def _folded(state: State, number: int) -> Relative:
+    attempt = state.attempt(number)
+    return relative_of(attempt, state.knobs(attempt.candidate_id) if attempt.candidate_id else ())
+
+
+def _open(state: State, number: int) -> Relative:
+    question = state.question(number)
+    text = question.text if question else ""
+    return Relative(number=number, question=text, hypothesis="", prediction={}, verdict=OPEN, ratio=None, knobs={})
+
+
+def _inspiration(state: State, candidate_id: str) -> Inspiration:
+    fitness = state.outcomes[candidate_id].fitness
+    if fitness is None:
+        raise ValueError(f"{candidate_id} is in the archive without a score")
+    return Inspiration(candidate=state.candidate(candidate_id), ratio=fitness.geomean)
