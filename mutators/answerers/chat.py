@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +74,6 @@ class ChatAnswerer:
         self._clock = clock
         self._note = note
         self._closing = threading.Event()
-        self._under_way: set[SimpleQueue[Reply | Exception | None]] = set()
         self._sleep = sleep or self._closing.wait
         self._slots = threading.BoundedSemaphore(settings.concurrency)
         self._clients: dict[tuple[str, str | None], OpenAI] = {}
@@ -93,10 +91,8 @@ class ChatAnswerer:
             return self._answer(prompt, rng)
 
     def close(self) -> None:
-        """End every wait, also for calls under way; those who wait get AnswererPaused."""
+        """Begin no further call, and end every wait for one; calls under way are finished, since they are paid for."""
         self._closing.set()
-        for call in tuple(self._under_way):
-            call.put(None)
 
     def _answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
         began, cost = self._clock(), Cost()
@@ -149,9 +145,7 @@ class ChatAnswerer:
         paid = worst  # what is counted if something unforeseen is raised
         try:
             deadline_s = reservation.amounts.wall_s
-            reply = self._ask(server.completion, text, deadline_s)
-            if reply is None:
-                raise AnswererPaused(STOPPED, cost.plus(worst).usage(self._clock() - began))
+            reply = server.completion.ask(text, stall_s=self._settings.stall_s, deadline_s=deadline_s)
             paid = Cost()
             if reply.billed:
                 paid = true_cost(server.model.price, worst, reply.reported, prompt_bytes, reply.answer_bytes)
@@ -162,28 +156,6 @@ class ChatAnswerer:
             usage = cost.plus(paid).usage(self._clock() - began)
             raise BudgetSpent("the budget of time ran out in the middle of an answer", Resource.WALL_S, usage)
         return reply, paid
-
-    def _ask(self, completion: Completion, text: str, deadline_s: float) -> Reply | None:
-        """The reply; None where ``close`` came first, and the call is left to its thread, which doesn't hold up the process."""
-        done: SimpleQueue[Reply | Exception | None] = SimpleQueue()
-
-        def call() -> None:
-            try:
-                done.put(completion.ask(text, stall_s=self._settings.stall_s, deadline_s=deadline_s))
-            except Exception as error:
-                done.put(error)
-
-        self._under_way.add(done)
-        try:
-            if self._closing.is_set():
-                return None
-            threading.Thread(target=call, name="chat", daemon=True).start()
-            found = done.get()
-        finally:
-            self._under_way.discard(done)
-        if isinstance(found, Exception):
-            raise found
-        return found
 
     def _reserve(self, worst: Cost, cost: Cost, began: float) -> Reservation:
         if self._closing.is_set():

@@ -3,7 +3,7 @@
 The choice is a pure function of folded results and the step's random stream, so a resumed run chooses the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +31,14 @@ def with_answer(records: Mapping[str, ModelRecord], answer: Answer | None, attem
         cost_usd=old.cost_usd + answer.usage.cost_usd,
     )
     return {**records, answer.model: new}
+
+
+def model_records(folded: Iterable[tuple[Answer | None, Attempt]]) -> Mapping[str, ModelRecord]:
+    """The records that folded steps amount to, each given as its answer and what became of it."""
+    records: Mapping[str, ModelRecord] = {}
+    for answer, attempt in folded:
+        records = with_answer(records, answer, attempt)
+    return records
 
 
 def choose_model(records: Mapping[str, ModelRecord], names: Sequence[str], rng: np.random.Generator) -> str:

@@ -1,7 +1,7 @@
 """The chat answerer against a server that fails in every way that servers do."""
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -9,86 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mutators.answerers.base import ModelRecord, Prompt
+from mutators.answerers.base import ModelRecord
 from mutators.answerers.budget import Caps, Ledger
 from mutators.answerers.chat import ChatAnswerer, ChatSettings
 from mutators.answerers.completion import Model
-from mutators.answerers.failures import AnswererPaused, AnswererRefused, BudgetSpent
-from mutators.answerers.usage import TEMPLATE_TOKENS, Price
-from mutators.question import Answer, Layer, Moment, Question
+from mutators.answerers.failures import AnswererPaused, AnswererRefused
+from mutators.answerers.usage import TEMPLATE_TOKENS
 from tests.mutators import chat_server as server
 from tests.mutators.chat_server import USAGE, ChatServer, Play, says
-from tests.mutators.factories import KNOBS, candidate
-
-GOOD = '+++\nhypothesis = "x"\n+++\nint a;\n'
-KEY = "sk-very-secret-4711"
-PRICE = Price(prompt=2.0, answer=10.0)
-TEXT = "## Question\n\n" + "What does the inner loop wait for? " * 8
-
-
-def prompt(**changes: Any) -> Prompt:
-    question = Question(id="q", entry_id="e", layer=Layer.MEMORY, moment=Moment.ROUTINE, text="?", settle="s")
-    plain: dict[str, Any] = {
-        "step_number": 3, "question": question, "parent": candidate(), "knobs": KNOBS, "children": (), "lineage": (),
-        "text": TEXT,
-    }  # fmt: skip
-    return Prompt(**plain | changes)
-
-
-class Asked:
-    """An answerer with one fault-injecting server behind it; waits are noted, not slept."""
-
-    def __init__(
-        self,
-        *plays: Play,
-        caps: Caps | None = None,
-        model: Mapping[str, Any] | None = None,
-        step_s: float = 0.0,
-        **settings: Any,
-    ) -> None:
-        self.server = ChatServer(*plays).__enter__()
-        self.waits: list[float] = []
-        self.notes: list[str] = []
-        self.now_s, self.step_s = 0.0, step_s
-        self.ledger = Ledger(caps or Caps(), self.clock)
-        one = {"name": "m", "served_as": "tiny", "base_url": self.server.url, "key": KEY, "price": PRICE} | dict(model or {})
-        plain: dict[str, Any] = {"models": (Model(**one),), "max_answer_tokens": 100, "stall_s": 0.3, "deadline_s": 5.0}
-        self.answerer = ChatAnswerer(
-            ChatSettings(**plain | settings), self.ledger, clock=self.clock, note=self.notes.append, sleep=self.waits.append
-        )
-
-    def clock(self) -> float:
-        """Seconds; every look takes ``step_s``."""
-        self.now_s += self.step_s
-        return self.now_s
-
-    def __call__(self, seed: int = 0) -> Answer:
-        return self.answerer.answer(prompt(), np.random.default_rng(seed))
-
-    def until_the_end(self) -> None:
-        """Answers as long as there are any."""
-        while True:
-            self()
-
-    def close(self) -> None:
-        self.answerer.close()
-        self.server.__exit__(None, None, None)
-
-
-Open = Callable[..., Asked]
-
-
-@pytest.fixture
-def ask() -> Iterator[Open]:
-    opened: list[Asked] = []
-
-    def make(*plays: Play, **settings: Any) -> Asked:
-        opened.append(Asked(*plays, **settings))
-        return opened[-1]
-
-    yield make
-    for one in opened:
-        one.close()
+from tests.mutators.chatting import GOOD, KEY, PRICE, TEXT, Open, prompt
 
 
 def test_an_answer_comes_with_model_usage_and_cost(ask: Open) -> None:
@@ -357,60 +286,33 @@ def test_no_more_calls_at_once_than_allowed(ask: Open) -> None:
     assert 1 < asked.server.handled.most_under_way <= 3
 
 
-def test_the_token_cap_binds_before_the_call(ask: Open) -> None:
-    worst = len(TEXT) + TEMPLATE_TOKENS + 100
-    asked = ask(says(GOOD, usage=None), caps=Caps(tokens=3 * worst))
-    with pytest.raises(BudgetSpent, match="budget of tokens") as caught:
-        asked.until_the_end()
-    assert caught.value.resource == "tokens"
-    assert 2 * worst < asked.ledger.spent.tokens <= 3 * worst
-
-
-def test_the_cap_binds_in_many_threads(ask: Open) -> None:
-    worst_usd = ((len(TEXT) + TEMPLATE_TOKENS) * 2 + 100 * 10) / 1e6
-    asked = ask(
-        says(GOOD, usage={"prompt_tokens": 10**9, "completion_tokens": 10**9}), caps=Caps(usd=5.5 * worst_usd), concurrency=8
-    )
-    with ThreadPoolExecutor(8) as pool:
-        futures = [pool.submit(asked, number) for number in range(20)]
-    spent = [future for future in futures if isinstance(future.exception(), BudgetSpent)]
-    assert len(spent) == 15
-    assert asked.ledger.spent.usd == pytest.approx(5 * worst_usd)
-
-
-def test_an_unknown_price_binds_by_tokens_and_warns(ask: Open) -> None:
-    asked = ask(says(GOOD), caps=Caps(tokens=2000), model={"price": Price(prompt=1.0)})
-    assert "the price of m isn't known" in asked.notes[0]
-    with pytest.raises(BudgetSpent, match="budget of tokens"):
-        asked.until_the_end()
-    assert asked.ledger.spent.usd == 0
-
-
-def test_time_that_runs_out_in_an_answer_ends_the_run(ask: Open) -> None:
-    asked = ask(server.trickles, caps=Caps(wall_s=12.0), deadline_s=100.0, step_s=1.0)
-    with pytest.raises(BudgetSpent, match="time ran out") as caught:
+def test_closing_finishes_what_is_under_way_and_begins_nothing_else(ask: Open) -> None:
+    asked = ask(server.slow("int a;", 0.05), server.fails(500))
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(asked)
+        while not asked.server.bodies:
+            time.sleep(0.01)
+        asked.answerer.close()
+    assert first.result().text == "int a;"
+    with pytest.raises(AnswererPaused, match="askevolve resume"):
         asked()
-    assert caught.value.usage.prompt_tokens > 0
+    assert len(asked.server.bodies) == 1
 
 
-def test_closing_ends_a_call_under_way(ask: Open) -> None:
-    asked = ask(server.stalls("int"), stall_s=30.0, deadline_s=30.0)
-    found: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asked()
-        except AnswererPaused as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while not asked.server.bodies:
-        thread.join(0.02)
-    asked.answerer.close()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert len(found) == 1
+def test_closing_ends_a_wait() -> None:
+    with ChatServer(server.fails(500)) as dead:
+        model = Model(name="m", served_as="m", base_url=dead.url)
+        notes: list[str] = []
+        answerer = ChatAnswerer(
+            ChatSettings(models=(model,)), Ledger(Caps(), time.monotonic), clock=time.monotonic, note=notes.append
+        )
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(answerer.answer, prompt(), np.random.default_rng(0))
+            while not dead.bodies:
+                time.sleep(0.01)
+            answerer.close()
+        assert isinstance(first.exception(), AnswererPaused)
+        assert len(dead.bodies) == 1
 
 
 def test_the_key_is_not_in_what_is_printed(ask: Open) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mutators.answerers.base import ModelRecord
-from mutators.answerers.models import choose_model, with_answer
+from mutators.answerers.models import choose_model, model_records, with_answer
 from mutators.attempts import Attempt, Change
 from mutators.question import Answer, Usage
 
@@ -34,6 +34,7 @@ def test_an_accepted_improvement_is_the_gain() -> None:
     records = with_answer(with_answer({}, answer("a", 0.2), attempt(1.5)), answer("a", 0.1), attempt(None))
     assert records["a"] == ModelRecord(answers=2, gain=pytest.approx(np.log(1.5)), best=pytest.approx(np.log(1.5)), wall_s=4.0,
                                        cost_usd=pytest.approx(0.3))  # fmt: skip
+    assert model_records([(answer("a", 0.2), attempt(1.5)), (None, attempt(3.0)), (answer("a", 0.1), attempt(None))]) == records
     assert with_answer(records, answer(""), attempt(2.0)) is records
     assert with_answer(records, None, attempt(2.0)) is records
 
