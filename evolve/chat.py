@@ -45,8 +45,7 @@ def _model(table: ChatModelTable, environment: Mapping[str, str]) -> Model:
         key = environment.get(table.key_env, "").strip()
         if not key:
             raise KeyMissing(
-                f"[[chat.models]] {table.name}: the environment variable {table.key_env} is not set; export {table.key_env}=... and "
-                "start again"
+                f"[[chat.models]] {table.name}: the environment variable {table.key_env} isn't set; export it and start again"
             )
     return Model(
         name=table.name,

@@ -69,8 +69,8 @@ class ChatModelTable(BaseModel):
 
 
 class ChatTable(BaseModel):
-    """``[chat]``: the models that ``answerer = "chat"`` asks, tokens an answer may have (reasoning included), calls at once, calls
-    for one question to one model before that is left out, seconds without a byte, and seconds for one call.
+    """``[chat]``: the models that ``answerer = "chat"`` asks, tokens an answer may have (reasoning included), calls at once,
+    calls for one question to one model before that is left out, seconds without a byte, and seconds for one call.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -101,8 +101,8 @@ def check_chat(chat: ChatTable, usd: float | None, tokens: int | None) -> Sequen
     unpriced = [model.name for model in chat.models if not model.priced]
     if unpriced and usd is not None and tokens is None:
         raise ValueError(
-            f"[budget] usd = {usd} can't bind {', '.join(unpriced)}, whose price isn't known: give usd_per_million_prompt_tokens and "
-            "usd_per_million_answer_tokens (0 for a server of your own), or set [budget] tokens"
+            f"[budget] usd = {usd} can't bind {', '.join(unpriced)}, whose price isn't known: give usd_per_million_prompt_tokens "
+            "and usd_per_million_answer_tokens (0 for a server of your own), or set [budget] tokens"
         )
     warnings = [f"the price of {name} isn't known, so its answers count in tokens alone" for name in unpriced]
     if usd is None and tokens is None:

@@ -64,7 +64,7 @@ def test_a_limit_in_money_needs_prices_or_tokens() -> None:
 
 
 def test_a_key_that_is_missing_is_named() -> None:
-    with pytest.raises(KeyMissing, match="the environment variable CODER_KEY is not set"):
+    with pytest.raises(KeyMissing, match="the environment variable CODER_KEY isn't set"):
         chat_answerer(table(MODEL | {"key_env": "CODER_KEY"}), Ledger(Caps(), float), {"CODER_KEY": " "}, [].append)
 
 
