@@ -58,6 +58,7 @@ def status_lines(
         f"run {info.name}, {state(info)}",
         f"task {info.card.name}, {count(len(info.card.scenarios), 'scenario')} of {info.card.scenario_set}",
         f"{count(info.steps, 'step')} asked, {counts}; {duration(info.spent_s)} spent",
+        *([f"{count(info.open_steps, 'prompt')} open: askevolve next {info.name}"] if info.open_steps else []),
         "",
     ]
     lines += best_lines(best, final) if best else ["No candidate is right in every scenario yet."]

@@ -8,6 +8,7 @@ CODES = {
     "TaskError": Exit.CONFIG,
     "BankError": Exit.CONFIG,
     "BudgetRefused": Exit.BUDGET,
+    "AnswerRefused": Exit.REFUTED,
     "EnvironmentUnfit": Exit.ENVIRONMENT,
     "RunNameInvalid": Exit.CONFIG,
     "RunUnwritable": Exit.ENVIRONMENT,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from evolve.cli.output import say, visible
 from population.candidate import short_id
-from results.events import Event, FinalMeasured, RunNoted, StepAsked, StepEvaluated, StepFolded
+from results.events import Event, FinalMeasured, RunNoted, StepAsked, StepEvaluated, StepFolded, StepPosed
 from results.outcome_text import fitness_line
 from results.text import one_line, ratio
 
@@ -28,15 +28,22 @@ class Progress:
     """An observer that says what happens; it can't change the search. As a context manager it keeps the live line.
 
     ``total`` is the budget of candidates; ``evaluated``, ``best_id`` and ``waiting`` (number and question of
-    each step asked but not evaluated) say where a resumed run stands.
+    each step asked but not evaluated) say where a resumed run stands. ``outside``: answers come from outside, so that every
+    prompt is worth a line.
     """
 
     def __init__(
-        self, total: int, evaluated: int = 0, best_id: str | None = None, waiting: Mapping[int, str] | None = None
+        self,
+        total: int,
+        evaluated: int = 0,
+        best_id: str | None = None,
+        waiting: Mapping[int, str] | None = None,
+        outside: bool = False,
     ) -> None:
         self._total = total
         self._evaluated = evaluated
         self._best_id = best_id
+        self._outside = outside
         self._best = ""
         self._figures: dict[str, str] = {}
         self._open: dict[int, str] = dict(waiting or {})
@@ -60,6 +67,8 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Say a line where the event is worth one."""
         match event:
+            case StepPosed(step=step, question=question) if self._outside:
+                self._line(f"step {step.number} is open ({question.entry_id}): `askevolve next` takes it")
             case StepAsked(step=step, question=question, candidate=candidate):
                 if candidate is not None:
                     self._open[step.number] = question.entry_id if question else SEED

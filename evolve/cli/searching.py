@@ -31,7 +31,17 @@ NoEvaluate = Annotated[
         "--no-evaluate", help="Ask, compile ahead, and leave evaluations open for another machine, which goes on by resume."
     ),
 ]
+UntilIdle = Annotated[
+    bool,
+    typer.Option("--until-idle", help="Where all is evaluated and only answers are awaited, stop with code 8 and don't wait."),
+]
 NO_OVERRIDES: list[str] = []
+COST = {
+    "knobs": "none, the knobs answerer calls no model",
+    "mailbox": "whatever those spend who answer",
+    "command": "whatever the program spends",
+    "recorded": "none, the answers were given before",
+}
 TYPICAL = {
     "quick": "5 to 15 s for a few scenarios of about a millisecond on two cores, its final about 40 s (docs/measurements.md)",
     "full": "10 to 60 s for a few scenarios of about a millisecond on two cores, its final a minute or more",
@@ -45,6 +55,7 @@ def run(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="The run's name; an error where it is taken.", show_default=False)
     ] = None,
+    until_idle: UntilIdle = False,
     ray_address: RayAddress = None,
     no_evaluate: NoEvaluate = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen and what it would cost.")] = False,
@@ -70,18 +81,15 @@ def run(
     if name is None:
         chosen = _with_free_name(chosen)
 
-    with _observing(quiet, chosen.budget.candidates) as observers:
-        result = api.run(chosen, observers=observers, evaluate=not no_evaluate)
+    with _observing(quiet, chosen.budget.candidates, outside=_outside(chosen)) as observers:
+        result = api.run(chosen, observers=observers, evaluate=not no_evaluate, until_idle=until_idle)
     _report(result, as_json)
 
 
 def resume(
     run: Run,
     overrides: Set = NO_OVERRIDES,
-    until_idle: Annotated[
-        bool,
-        typer.Option("--until-idle", help="Exit with code 8 where all is evaluated and the run stops for want of answers."),
-    ] = False,
+    until_idle: UntilIdle = False,
     ray_address: RayAddress = None,
     no_evaluate: NoEvaluate = False,
     quiet: Quiet = False,
@@ -89,7 +97,7 @@ def resume(
 ) -> None:
     """Go on with a run where it stopped or was killed.
 
-    --set may change [budget] and [executor]; a finished run with a larger budget goes on too.
+    --set may change [budget], [executor] and who answers; a finished run with a larger budget goes on too.
     """
     from evolve import api
     from evolve.config import overridden, validated
@@ -100,10 +108,16 @@ def resume(
         stored, _ = api.stored_config([recorded.event for recorded in reader.events()])
         info = reader.info()
         waiting = {step.number: step.entry_id or "seed" for step in reader.steps() if step.candidate_id and not step.verdict}
-    total = validated(overridden(stored.mapping(), overrides), "configuration").budget.candidates
-    with _observing(quiet, total, evaluated=info.evaluated, best_id=info.best_id, waiting=waiting) as observers:
-        result = api.resume(find_run(run), overrides, observers=observers, evaluate=not no_evaluate)
-    _report(result, as_json, until_idle)
+    config = validated(overridden(stored.mapping(), overrides), "configuration")
+    standing = {"evaluated": info.evaluated, "best_id": info.best_id, "waiting": waiting, "outside": _outside(config)}
+    with _observing(quiet, config.budget.candidates, **standing) as observers:
+        result = api.resume(find_run(run), overrides, observers=observers, evaluate=not no_evaluate, until_idle=until_idle)
+    _report(result, as_json)
+
+
+def _outside(config: Any) -> bool:
+    """Whether answers come from outside."""
+    return bool(config.mutation.answerer == "mailbox")
 
 
 def _on_ray(address: str | None) -> list[str]:
@@ -182,7 +196,7 @@ def _explain(config: Any, as_json: bool) -> None:
         "candidates at most": budget.candidates,
         "hours at most": budget.hours or "no limit",
         "time of an evaluation": _typical(config.task.backend, config.evaluation.pace),
-        "cost of the model": "none, the knobs answerer calls no model",
+        "cost of the model": COST[config.mutation.answerer],
         "executor": f"{config.executor.kind}, {config.executor.workers} at once, {config.executor.lookahead} proposals open",
         "goal": config.goal.expression or "none, the budget ends the run",
         "configuration hash": config.hash,
@@ -213,7 +227,7 @@ def _baselines(parts: Any) -> str:
     return ", ".join([*here, *missing]) or f"none for {backend}"
 
 
-def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
+def _report(result: Any, as_json: bool) -> None:
     """Print what a run found and end with the exit code that says how it stands."""
     from dataclasses import asdict
 
@@ -243,9 +257,16 @@ def _report(result: Any, as_json: bool, until_idle: bool = False) -> None:
             "--until-idle"
         )
         return
+    if result.stopped_by is StopReason.WAITING:
+        name = shlex.quote(str(result.folder))
+        say(
+            f"{_prompts(result.folder)}. Take one: askevolve next {name}; answer it: askevolve answer {name} STEP FILE; "
+            f"go on: {_resuming(result.folder)}"
+        )
+        raise SystemExit(Exit.WAITING)
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
-        raise SystemExit(Exit.WAITING if result.stopped_by is StopReason.WAITING and until_idle else Exit.DONE)
+        return
     if more := _larger_budget(result):
         say(f"{more[0]}; a larger budget goes on from here: {_resuming(result.folder)} --set {more[1]}")
     if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:
@@ -268,6 +289,14 @@ def _open(folder: Path) -> str:
     with opened(str(folder)) as reader:
         waiting = sum(row.steps for row in reader.funnel() if row.word == "waiting")
     return f"{count(waiting, 'evaluation')} open" if waiting else "a final is due"
+
+
+def _prompts(folder: Path) -> str:
+    """How many prompts of a run wait for answers."""
+    from results.text import count
+
+    with opened(str(folder)) as reader:
+        return f"{count(reader.info().open_steps, 'prompt')} open"
 
 
 def _larger_budget(result: Any) -> tuple[str, str] | None:

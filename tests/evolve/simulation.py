@@ -14,7 +14,7 @@ from evaluator.task_card import TaskCard
 from evolve.config import RunConfig
 from evolve.executors.base import Done
 from results.codec import encode
-from results.events import Event, RunNoted, RunStopped, StepEvaluated, TimeSpent
+from results.events import Event, RunNoted, RunStopped, StepAsked, StepEvaluated, TimeSpent
 from results.store import Store
 
 HERE = Path(__file__).parent
@@ -79,16 +79,18 @@ def stored(folder: Path) -> list[Event]:
         return [recorded.event for recorded in store.events()]
 
 
-def essence(events: Sequence[Event]) -> tuple[list[str], dict[int, str]]:
-    """What must be equal between two drives of one run: the order of all events, arrivals apart, and each arrival's outcome.
+def essence(events: Sequence[Event]) -> tuple[list[str], list[str], dict[int, str]]:
+    """What must be equal between two drives of one run: the order of all events, arrivals apart, then the order of the answers
+    taken in and each arrival's outcome.
 
     Wall times and where drivers stopped and resumed are left out.
     """
-    outside = (StepEvaluated, TimeSpent, RunStopped, RunNoted)
+    outside = (StepAsked, StepEvaluated, TimeSpent, RunStopped, RunNoted)
     arrivals = [event for event in events if isinstance(event, StepEvaluated)]
     outcomes = {event.step_number: encode(event.outcome) for event in arrivals}
     assert len(outcomes) == len(arrivals), "a step has two outcomes"
-    return [f"{type(event).__name__} {encode(event)}" for event in events if not isinstance(event, outside)], outcomes
+    decided = [f"{type(event).__name__} {encode(event)}" for event in events if not isinstance(event, outside)]
+    return decided, [encode(event) for event in events if isinstance(event, StepAsked)], outcomes
 
 
 def fresh(folder: Path) -> Path:

@@ -3,17 +3,14 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from evolve.api import RunResult, resume, run
 from evolve.stopping import StopReason
-from mutators.answerers.base import Prompt
-from mutators.answerers.knobs import KnobAnswerer
-from mutators.question import Answer
 from results.events import Event, FinalMeasured, RunNoted, RunStopped, StepAsked, StepEvaluated
 from results.folder import request_stop
 from results.reader import Reader
+from tests.evolve.answering import Outside, answered_by, mailbox_config
 from tests.evolve.simulation import SEEDS, config, essence, shuffled, stored
 
 
@@ -27,18 +24,6 @@ def carried(result: RunResult, to: Path) -> Path:
 def home(folder: Path) -> RunResult:
     """Ask as far as one can without evaluating."""
     return resume(folder, evaluate=False)
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether answers are to be had, as on a machine with a network; empty: they are not."""
-    answer, there = KnobAnswerer.answer, [True]
-
-    def reachable(self: KnobAnswerer, prompt: Prompt, rng: np.random.Generator) -> Answer | None:
-        return answer(self, prompt, rng) if there else None
-
-    monkeypatch.setattr(KnobAnswerer, "answer", reachable)
-    return there
 
 
 def test_a_run_is_started_here_evaluated_there_and_goes_on_here_without_loss(tmp_path: Path) -> None:
@@ -55,34 +40,38 @@ def test_a_run_is_started_here_evaluated_there_and_goes_on_here_without_loss(tmp
     assert essence(stored(back.folder)) == essence(stored(longer.folder))
 
 
-def test_questions_asked_here_and_evaluated_there_in_turns_give_the_same_run(tmp_path: Path, answers: list[bool]) -> None:
-    whole = run(config(), root=tmp_path / "whole", executor=shuffled())
-    result = run(config(), root=tmp_path / "here", evaluate=False)
+def test_prompts_answered_here_and_evaluated_there_in_turns_give_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        answered_by(patch, Outside(tmp_path / "whole" / "sim", in_order=True))
+        whole = run(mailbox_config(), root=tmp_path / "whole", executor=shuffled())
+    result = run(mailbox_config(), root=tmp_path / "here", evaluate=False, until_idle=True)
     reasons = []
     for trip in range(100):
-        if result.stopped_by is StopReason.CANDIDATES:
+        there = resume(carried(result, tmp_path / f"there {trip}"), executor=shuffled(seed=trip), until_idle=True)
+        if there.stopped_by is not StopReason.WAITING:
             break
-        answers.clear()
-        there = resume(carried(result, tmp_path / f"there {trip}"), executor=shuffled(seed=trip))
-        answers.append(True)
-        result = home(carried(there, tmp_path / f"here {trip}")) if there.stopped_by is StopReason.WAITING else there
-        reasons.append((there.stopped_by, result.stopped_by))
-    assert essence(stored(result.folder)) == essence(stored(whole.folder))
-    assert reasons[0] == (StopReason.WAITING, StopReason.EVALUATION)
+        here = carried(there, tmp_path / f"here {trip}")
+        Outside(here, trip)()
+        result = resume(here, evaluate=False, until_idle=True)
+        reasons.append(result.stopped_by)
+    assert there.stopped_by is StopReason.CANDIDATES
+    assert essence(stored(there.folder)) == essence(stored(whole.folder))
+    assert StopReason.EVALUATION in reasons
     assert len(reasons) > 3
-    evaluations = [event for event in stored(result.folder) if isinstance(event, StepEvaluated)]
-    assert len(evaluations) == 24
+    evaluations = [event for event in stored(there.folder) if isinstance(event, StepEvaluated)]
+    assert len(evaluations) == whole.candidates
 
 
-def test_a_machine_that_waits_for_answers_has_evaluated_everything_that_was_open(tmp_path: Path, answers: list[bool]) -> None:
-    first = run(config(executor={"lookahead": 6}), root=tmp_path, evaluate=False)
-    answers.clear()
-    seeds_known = resume(first.folder, executor=shuffled())
-    answers.append(True)
-    asked = home(seeds_known.folder)
+def test_a_machine_that_waits_for_answers_has_evaluated_everything_that_was_answered(tmp_path: Path) -> None:
+    first = run(mailbox_config(executor={"lookahead": 6}), root=tmp_path, executor=shuffled(), until_idle=True)
+    outside = Outside(first.folder, in_order=True)
+    for _ in range(4):
+        outside()
+    asked = resume(first.folder, evaluate=False, until_idle=True)
     assert len(waiting(asked.folder)) > 1
-    answers.clear()
-    there = resume(asked.folder, executor=shuffled(workers=1))
+    there = resume(asked.folder, executor=shuffled(workers=1), until_idle=True)
     assert there.stopped_by is StopReason.WAITING
     assert waiting(there.folder) == set()
 

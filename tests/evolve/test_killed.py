@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from evolve.api import run
+from evolve.config import RunConfig
 from results.events import StepAsked, StepEvaluated
-from tests.evolve.simulation import config, essence, shuffled, stored
+from tests.evolve.answering import Outside, answered_by
+from tests.evolve.killing import run_config
+from tests.evolve.simulation import essence, shuffled, stored
 
 ROOT = Path(__file__).parents[2]
 MEMORY = Path("/dev/shm")
-KILLS = 100
 
 
 @pytest.fixture
@@ -25,16 +27,25 @@ def quick_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_the_run_is_the_same_after_100_kills_at_random_instants(quick_folder: Path) -> None:
-    command = [sys.executable, "-m", "tests.evolve.killing", str(quick_folder), str(KILLS), "1"]
+@pytest.mark.parametrize(("answerer", "kills"), [("knobs", 60), ("mailbox", 60)])
+def test_the_run_is_the_same_after_kills_at_random_instants(quick_folder: Path, answerer: str, kills: int) -> None:
+    command = [sys.executable, "-m", "tests.evolve.killing", str(quick_folder), str(kills), "1", answerer]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
-    assert counts["killed"] >= KILLS
-    reference = run(config(), root=quick_folder / "reference", executor=shuffled())
-    whole = essence(stored(reference.folder))
+    assert counts["killed"] >= kills
+    config = run_config(answerer)
+    whole = essence(stored(_reference(config, quick_folder / "reference")))
     for number in range(counts["runs"]):
         events = stored(quick_folder / str(number) / "sim")
         assert essence(events) == whole
         paid = sum(isinstance(event, StepAsked) and event.candidate is not None for event in events)
-        assert paid == 24 == sum(isinstance(event, StepEvaluated) for event in events)
+        assert paid == config.budget.candidates == sum(isinstance(event, StepEvaluated) for event in events)
+
+
+def _reference(config: RunConfig, root: Path) -> Path:
+    """The run as one driver makes it that nobody kills, answered in the order of asking."""
+    with pytest.MonkeyPatch.context() as patch:
+        if config.mutation.answerer == "mailbox":
+            answered_by(patch, Outside(root / "sim", in_order=True))
+        return run(config, root=root, executor=shuffled()).folder

@@ -12,7 +12,7 @@ from evolve.budget import Budget, Spent
 from evolve.config import ConfigError
 from evolve.goal import GoalError
 from evolve.parts import assemble, bank_of
-from evolve.proposal import streams
+from evolve.posing import streams
 from evolve.stopping import StopReason, StopRequest
 from mutators.answerers.base import Prompt
 from mutators.answerers.knobs import KnobAnswerer

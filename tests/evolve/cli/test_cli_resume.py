@@ -46,14 +46,15 @@ def test_what_shapes_the_search_may_not_change(ask, finished: Path, override: st
     assert "start a new run" in ran.err
 
 
-def test_until_idle_gives_8_only_where_answers_are_awaited(ask, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_until_idle_gives_8_only_where_answers_are_awaited(ask, finished: Path) -> None:
     assert ask("resume", "sim", "--until-idle", "-q").code in (0, 5)
-    monkeypatch.setattr("evolve.loop.propose", lambda *arguments: None)
-    extended = ("resume", "sim", "-q", "--set", "budget.candidates=20")
-    assert ask(*extended).code == 0
-    ran = ask(*extended, "--until-idle")
+    extended = ("--set", "budget.candidates=20", "--set", "mutation.answerer=mailbox")
+    ran = ask("resume", "sim", "-q", *extended, "--until-idle")
     assert ran.code == 8
-    assert "Go on: askevolve resume" in ran.err
+    assert "2 prompts open. Take one: askevolve next runs/sim" in ran.err
+    assert "2 prompts open: askevolve next sim" in ask("status", "sim").out
+    done = ask("resume", "sim", "--set", "mutation.answerer=knobs", "--json")
+    assert done.document["candidates"] == 20
 
 
 def test_a_run_begun_without_evaluating_says_how_it_goes_on_and_does(ask, tmp_path: Path) -> None:
