@@ -85,10 +85,16 @@ class ChatAnswerer:
     def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
         """The answer of the model that the records of ``prompt.models`` and ``rng`` choose.
 
+        Where the budget ends after calls that were paid for and gave nothing, an empty answer carries what they cost.
         Raises AnswererPaused where no server can be reached, AnswererRefused for a fault that waiting doesn't mend, BudgetSpent.
         """
         with self._slots:
-            return self._answer(prompt, rng)
+            try:
+                return self._answer(prompt, rng)
+            except BudgetSpent as spent:
+                if not spent.usage.prompt_tokens:
+                    raise
+                return Answer(text="", answerer=self.name, usage=spent.usage)
 
     def close(self) -> None:
         """Begin no further call, and end every wait for one; calls under way are finished, since they are paid for."""
