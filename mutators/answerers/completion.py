@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mutators.answerers.retry import Failure, Trouble, of_status
 from mutators.answerers.usage import Price
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 CONNECT_S = 15.0
 MOST_BYTES_PER_TOKEN_SENT = 64
-"""A reply longer than this for each token that was allowed is cut: the server doesn't keep to the limit."""
+"""An answer longer than this for each token that was allowed is cut there: the server doesn't keep to the limit."""
+
+MOST_BODY_BYTES = 256 * 1024 * 1024
+"""No reply is read beyond this."""
 
 FIXED = frozenset({"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n"})
 """Parameters that we set ourselves."""
@@ -138,7 +141,11 @@ class Completion:
         try:
             for chunk in chunks:
                 gathered.take(chunk)
-                if gathered.done or gathered.size > MOST_BYTES_PER_TOKEN_SENT * self._max_answer_tokens:
+                gathered.done = gathered.done or gathered.answer_bytes > MOST_BYTES_PER_TOKEN_SENT * self._max_answer_tokens
+                if gathered.done:
+                    break
+                if gathered.size > MOST_BODY_BYTES:
+                    failure = Failure(trouble=Trouble.MALFORMED, text=f"a reply over {MOST_BODY_BYTES} bytes")
                     break
                 if self._clock() > deadline:
                     failure = Failure(trouble=Trouble.STALLED, text="the answer didn't end in time")
@@ -171,6 +178,7 @@ class _Gathered:
         self._usage: Mapping[str, object] = {}
         self._refusal = False
         self.size = 0
+        self.answer_bytes = 0
         self.done = False
         self.failure: Failure | None = None
 
@@ -200,10 +208,9 @@ class _Gathered:
 
     def reply(self, failure: Failure | None) -> Reply:
         """Everything together."""
-        text = "".join(self._text)
         return Reply(
-            text=text,
-            answer_bytes=len(text.encode("utf-8", "surrogatepass")) + self._thoughts,
+            text="".join(self._text),
+            answer_bytes=self.answer_bytes,
             reported=(self._usage.get("prompt_tokens"), self._usage.get("completion_tokens")),
             failure=failure,
         )
@@ -234,12 +241,14 @@ class _Gathered:
                 self._choice(choice)
 
     def _choice(self, choice: Mapping[str, object]) -> None:
-        message: Final = choice.get("delta") or choice.get("message")
+        message = choice.get("delta") or choice.get("message")
         if isinstance(message, Mapping):
-            self._text.append(_plain(message.get("content")))
-            self._refusal = self._refusal or bool(message.get("refusal"))
+            text = _plain(message.get("content"))
             thought = _plain(message.get("reasoning_content")) or _plain(message.get("reasoning"))
-            self._thoughts += len(thought.encode("utf-8", "surrogatepass"))
+            self._text.append(text)
+            self._refusal = self._refusal or bool(message.get("refusal"))
+            self._thoughts += len(thought)
+            self.answer_bytes += len(f"{text}{thought}".encode("utf-8", "surrogatepass"))
         self._finish = choice.get("finish_reason") or self._finish
 
 

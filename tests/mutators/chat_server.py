@@ -213,6 +213,25 @@ def slow(text: str, pause_s: float) -> Play:
     return play
 
 
+def endless(handler: Handler, body: Mapping[str, Any]) -> None:
+    """A server that knows no limit on its answers."""
+    handler.begin()
+    while not handler.server.handled.release.is_set():
+        handler.event(chunk(content="int a;" * 200))
+
+
+def wordy(text: str) -> Play:
+    """A good answer in events that are each much longer than what they say."""
+
+    def play(handler: Handler, body: Mapping[str, Any]) -> None:
+        handler.begin()
+        for letter in text:
+            handler.event(chunk(content=letter) | {"id": "x" * 900})
+        handler.event(chunk("stop") | {"usage": USAGE})
+
+    return play
+
+
 def hangs_up(handler: Handler, body: Mapping[str, Any]) -> None:
     """The connection ends before a reply."""
     handler.close_connection = True

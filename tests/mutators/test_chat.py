@@ -213,6 +213,19 @@ def test_an_answer_cut_at_the_limit_is_an_answer(ask: Open) -> None:
     assert ask(says("int a", finish="length"))().text == "int a"
 
 
+def test_long_events_are_no_long_answer_and_no_end_mark_is_needed(ask: Open) -> None:
+    answer = ask(server.wordy(GOOD))()
+    assert (answer.text, answer.usage.answer_tokens) == (GOOD, 20)
+
+
+def test_an_answer_beyond_every_limit_is_cut(ask: Open) -> None:
+    asked = ask(server.endless)
+    answer = asked()
+    assert 6400 < len(answer.text) < 200_000
+    assert answer.usage.answer_tokens == 100
+    assert len(asked.server.bodies) == 1
+
+
 @pytest.mark.parametrize("fault", [says(""), says("", finish="content_filter")])
 def test_lasting_silence_is_an_empty_answer(ask: Open, fault: Play) -> None:
     asked = ask(fault)
