@@ -87,6 +87,7 @@ def run(
         config = load_config(Path(config), overrides)
     parts = assemble(config)
     parts.seeds()
+    parts.answerer()
     started = RunStarted(
         name=config.run.name, config=config.mapping(), config_hash=config.hash, card=parts.card, version=_version()
     )

@@ -24,6 +24,7 @@ from evolve.loop import Terms
 from evolve.posing import Mutation
 from evolve.recordings import recorded_answers
 from evolve.state import Rules
+from mutators.answerers.base import Answerer
 from mutators.answerers.command import CommandAnswerer
 from mutators.answerers.knobs import KnobAnswerer
 from mutators.bank import BankError, Entry, load_bank
@@ -52,22 +53,27 @@ class Parts:
         """The seed kernels. Raises ConfigError naming one that can't be read."""
         return tuple(_seed(name, self.task, self.config.task.backend) for name in self.config.population.seeds)
 
-    def desk(self, mailbox: Mailbox) -> Desk:
-        """Where the prompts of a run wait for their answers; ``mailbox`` is the run's.
-
-        Raises ConfigError where the configured answerer can't work here.
-        """
+    def answerer(self) -> Answerer | None:
+        """A fresh answerer, None where answers come from outside. Raises ConfigError where it can't be had here."""
         match self.config.mutation.answerer:
             case "knobs":
-                return OwnDesk(KnobAnswerer(), mailbox)
+                return KnobAnswerer()
             case "recorded":
-                return OwnDesk(recorded_answers(self.config.recorded.source or ""), mailbox)
+                return recorded_answers(self.config.recorded.source or "")
             case "command":
                 table = self.config.command
-                command = CommandAnswerer(table.program, time_limit_s=table.time_limit_s, environment=_shown(table.environment))
-                return ThreadDesk(command, mailbox, table.at_once)
+                return CommandAnswerer(table.program, time_limit_s=table.time_limit_s, environment=_shown(table.environment))
             case "mailbox":
-                return MailboxDesk(mailbox)
+                return None
+
+    def desk(self, mailbox: Mailbox) -> Desk:
+        """Where the prompts of a run wait for their answers; ``mailbox`` is the run's. Raises ConfigError."""
+        answerer = self.answerer()
+        if answerer is None:
+            return MailboxDesk(mailbox)
+        if isinstance(answerer, CommandAnswerer):
+            return ThreadDesk(answerer, mailbox, self.config.command.at_once)
+        return OwnDesk(answerer, mailbox)
 
     def executor(self, evaluate: bool = True) -> Executor:
         """A fresh executor; it may start processes, so close it. Where it isn't to ``evaluate``, it only compiles ahead.

@@ -77,7 +77,9 @@ def run(
     from evolve import api
     from evolve.parts import assemble
 
-    assemble(chosen).seeds()  # what the configuration names is there, before a name is taken
+    parts = assemble(chosen)  # what the configuration names is there, before a name is taken
+    parts.seeds()
+    parts.answerer()
     if name is None:
         chosen = _with_free_name(chosen)
 

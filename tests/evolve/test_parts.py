@@ -1,5 +1,6 @@
 import pickle
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,13 @@ from evaluator.scaffold import new_task
 from evaluator.task import load_task
 from evolve.api import resume, run
 from evolve.budget import Budget, Spent
-from evolve.config import ConfigError
+from evolve.config import ConfigError, validated
 from evolve.goal import GoalError
 from evolve.parts import assemble, bank_of
 from evolve.posing import streams
 from evolve.stopping import StopReason, StopRequest
-from mutators.answerers.base import Prompt
-from mutators.answerers.knobs import KnobAnswerer
 from mutators.bank import BankError, load_bank
-from mutators.question import Answer
+from results.events import StepAsked
 from results.folder import request_stop
 from tests.evolve.simulation import config, essence, shuffled, stored
 
@@ -75,20 +74,55 @@ def test_streams_depend_on_seed_and_step_alone() -> None:
     assert len(set(different)) == len(different)
 
 
-def test_a_run_waits_for_answers_and_goes_on_when_they_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_run_is_the_same_again(tmp_path: Path) -> None:
     whole = run(config(), root=tmp_path / "whole", executor=shuffled())
-    answer = KnobAnswerer.answer
+    table = {"mutation": {"answerer": "recorded"}, "recorded": {"source": str(whole.folder)}}
+    again = run(config(**table), root=tmp_path, executor=shuffled(seed=3))
+    first, second = essence(stored(whole.folder)), essence(stored(again.folder))
+    assert (first[0][1:], first[1:]) == (second[0][1:], second[1:]), "but for the configuration in its first event"
 
-    def slow(self: KnobAnswerer, prompt: Prompt, rng: np.random.Generator) -> Answer | None:
-        return answer(self, prompt, rng) if prompt.step_number < 9 else None
 
-    with monkeypatch.context() as patched:
-        patched.setattr(KnobAnswerer, "answer", slow)
-        waiting = run(config(), root=tmp_path, executor=shuffled())
-    assert waiting.stopped_by is StopReason.WAITING
-    assert waiting.questions_asked == 7
-    assert resume(waiting.folder, executor=shuffled()).stopped_by is StopReason.CANDIDATES
-    assert essence(stored(waiting.folder)) == essence(stored(whole.folder))
+def test_what_was_not_recorded_pauses_the_run_and_another_answerer_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "2.md").write_text("no header")
+    table = {"mutation": {"answerer": "recorded"}, "recorded": {"source": str(tmp_path / "answers")}}
+    paused = run(config(**table), root=tmp_path, executor=shuffled())
+    assert paused.stopped_by is StopReason.ANSWERER
+    assert paused.questions_asked == 2
+    done = resume(paused.folder, ["mutation.answerer=knobs"], executor=shuffled())
+    assert done.stopped_by is StopReason.CANDIDATES
+
+
+def test_a_program_answers(tmp_path: Path) -> None:
+    program = tmp_path / "answer.py"
+    program.write_text(f"#!{sys.executable}\nimport sys\nprint(len(sys.stdin.read()) > 1000)\n")
+    program.chmod(0o755)
+    table = {"mutation": {"answerer": "command", "exhausted_after": 4}, "command": {"program": [str(program)]}}
+    result = run(config(**table), root=tmp_path, executor=shuffled())
+    assert result.stopped_by is StopReason.EXHAUSTED
+    answers = [event.answer for event in stored(result.folder) if isinstance(event, StepAsked) and event.answer]
+    assert len(answers) >= 4
+    assert {(answer.text, answer.answerer) for answer in answers} == {("True\n", "command")}
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ({"mutation": {"answerer": "command"}}, "needs \\[command\\] program"),
+        ({"mutation": {"answerer": "recorded"}}, "needs \\[recorded\\] source"),
+    ],
+)
+def test_an_answerer_without_what_it_needs_is_refused(tables: dict[str, dict[str, str]], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        validated({**config().mapping(), **{name: {**keys} for name, keys in tables.items()}}, "here")
+
+
+@pytest.mark.parametrize("source", ["no/such/folder", "."])
+def test_a_source_of_answers_that_holds_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = {"mutation": {"answerer": "recorded"}, "recorded": {"source": source}}
+    with pytest.raises(ConfigError, match=r"\[recorded\] source"):
+        run(config(**table), root=tmp_path / "runs", executor=shuffled())
 
 
 def test_stop_requests_come_by_file_and_by_signal(tmp_path: Path) -> None:
