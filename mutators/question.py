@@ -79,23 +79,30 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What an answer cost. Tokens are as reported by the server, 0 where nothing was reported."""
+    """What an answer cost, calls that failed before it included.
+
+    Tokens are as the server reported them; ``estimated``: for at least one call it reported none or figures that can't be, and
+    they are our own estimate. Nothing was counted where there was no server.
+    """
 
     prompt_tokens: int = 0
     answer_tokens: int = 0
     cost_usd: float = 0.0
     wall_s: float = 0.0
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a mutator said.
 
-    ``text`` is the raw answer (header between ``+++`` lines, then an edit), as it came; ``answerer`` names who gave it.
+    ``text`` is the raw answer (header between ``+++`` lines, then an edit), as it came; ``answerer`` names who gave it, ``model``
+    the language model behind it ("" where there was none or nobody knows).
     """
 
     text: str
     answerer: str
+    model: str = ""
     usage: Usage = field(default_factory=Usage)
 
 

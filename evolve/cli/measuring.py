@@ -129,7 +129,7 @@ def _evaluate_without_gpu(
             harness = found.verdict is Verdict.HARNESS_FAULT
             worst = Exit.ENVIRONMENT if harness or worst is Exit.ENVIRONMENT else Exit.REFUTED
         if not as_json:
-            write([*([f"{file}:"] if len(files) > 1 else []), *_offline_lines(found, set_name)])
+            write([*([f"{file}:"] if len(files) > 1 else []), *offline_lines(found, set_name)])
     if as_json:
         print_json(documents[0] if len(documents) == 1 else {"evaluations": documents})
     if worst is not None:
@@ -140,7 +140,7 @@ def _evaluate_without_gpu(
     )
 
 
-def _offline_lines(found: Any, set_name: str) -> list[str]:
+def offline_lines(found: Any, set_name: str) -> list[str]:
     """What could be found out without a GPU: the facts of each build, or why there is none."""
     from evaluator.cuda.offline import Gated
     from results.outcome_text import DETAIL_LINES, detail_lines

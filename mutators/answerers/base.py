@@ -1,7 +1,7 @@
 """The seam between the search and whoever answers its questions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,20 @@ class Relative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRecord:
+    """What one language model's answers have given so far.
+
+    ``gain`` sums max(0, log of the verified ratio to the parent) over accepted answers, ``best`` is the largest of these.
+    """
+
+    answers: int = 0
+    gain: float = 0.0
+    best: float = 0.0
+    wall_s: float = 0.0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """Everything a mutator may see. ``text`` is the whole prompt with the question last; the rest is the same as values."""
 
@@ -37,6 +51,7 @@ class Prompt:
     children: Sequence[Relative]  # earlier children of this parent, oldest first
     lineage: Sequence[Relative]  # the parent's own ancestry, oldest first
     text: str
+    models: Mapping[str, ModelRecord] = field(default_factory=dict)  # folded results only, so that a replay chooses the same
 
 
 class Answerer(Protocol):
