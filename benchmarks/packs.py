@@ -32,6 +32,7 @@ from tests.cheats.test_cpu_cheats import host_offsets
 BY_CHANCE = {
     BY_ADDRESS: {Verdict.WRONG, Verdict.STALE_OUTPUT, Verdict.NONDETERMINISTIC},
     "sometimes_wrong": {Verdict.WRONG, Verdict.NONFINITE},
+    "no_maximum": {Verdict.NONFINITE, Verdict.WRONG},
     "race": {Verdict.NONDETERMINISTIC, Verdict.WRONG, Verdict.STALE_OUTPUT},
 }
 """Bad candidates whose verdict depends on addresses, contents or the order of threads."""
