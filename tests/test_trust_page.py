@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.final import OUTCLASSED_BY
+from evaluator.contests import OUTCLASSED_BY
 from evaluator.settings import HarnessSettings
 from tests.cheats.attacks import ATTACKS
 from tests.nodes import exists
