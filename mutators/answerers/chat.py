@@ -162,12 +162,13 @@ class ChatAnswerer:
         return reply, paid
 
     def _reserve(self, worst: Cost, cost: Cost, began: float) -> Reservation:
-        if self._closing.is_set():
-            raise AnswererPaused(STOPPED, cost.usage(self._clock() - began))
-        granted = self._ledger.reserve(worst.amounts.plus(Amounts(wall_s=self._settings.deadline_s)))
+        granted = self._ledger.reserve(worst.amounts.plus(Amounts(wall_s=self._settings.deadline_s)))  # may wait for other calls
         if isinstance(granted, Refusal):
             hint = "raise it to go on: askevolve resume RUN --set budget..."
             raise BudgetSpent(f"{granted}; {hint}", granted.resource, cost.usage(self._clock() - began))
+        if self._closing.is_set():
+            self._ledger.settle(granted, Amounts())
+            raise AnswererPaused(STOPPED, cost.usage(self._clock() - began))
         return granted
 
     def _drop(self, server: _Server, parameter: str, text: str) -> None:
