@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evaluator.outcome import Fitness, Verdict
 from evaluator.task_card import TaskCard
+from evolve.chat import charging, ledger_of
 from evolve.config import ConfigError, RunConfig, load_config, overridden, resumable, validated
 from evolve.executors.base import Executor
 from evolve.journal import Journal
@@ -51,8 +52,8 @@ class Best:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a run has found so far. ``candidates`` are evaluations paid for; ``spent`` maps them and wall hours; ``best`` is
-    None while nothing is right.
+    """What a run has found so far. ``candidates`` are evaluations paid for; ``spent`` has what is spent by the keys of
+    [budget]; ``best`` is None while nothing is right.
     """
 
     best: Best | None
@@ -78,16 +79,15 @@ def run(
     ``observers`` see every event once it is stored. ``executor`` takes the configured one's place; it is closed at the end.
     With ``evaluate`` False nothing is evaluated here: the run asks as far as it can and leaves evaluations open for ``resume``
     on another machine. With ``until_idle`` the run stops where it could only wait for answers from outside.
-    Raises ConfigError, GoalError, TaskError and EnvironmentUnfit before anything is written, and ``results.errors.RunError``
-    about the folder.
+    Raises ConfigError, GoalError, TaskError, KeyMissing and EnvironmentUnfit before anything is written, and
+    ``results.errors.RunError`` about the folder.
     """
     if isinstance(config, RunConfig):
         config = validated(overridden(config.mapping(), overrides), "configuration")
     else:
         config = load_config(Path(config), overrides)
     parts = assemble(config)
-    parts.seeds()
-    parts.answerer()
+    parts.check()
     started = RunStarted(
         name=config.run.name, config=config.mapping(), config_hash=config.hash, card=parts.card, version=_version()
     )
@@ -108,7 +108,7 @@ def resume(
     """Go on with a run where its last driver stopped or was killed. ``overrides`` may change what docs/configuration.md says.
 
     A run that is over stays as it is. ``observers``, ``executor``, ``evaluate`` and ``until_idle`` are those of ``run``.
-    Raises ConfigError for another change or a changed task, and ``results.errors.RunError`` about the folder.
+    Raises ConfigError for another change or a changed task, KeyMissing, and ``results.errors.RunError`` about the folder.
     """
     with Store.open(Path(folder)) as store:
         events = [recorded.event for recorded in store.events()]
@@ -147,11 +147,18 @@ def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
 
 def result_of(state: State, reason: StopReason, folder: Path) -> RunResult:
     """What a state amounts to."""
+    spent = state.spent
     return RunResult(
         best=best_of(state),
         candidates=state.spent.candidates,
         questions_asked=sum(asked.question is not None for asked in state.asked) + len(state.open),
-        spent={"candidates": state.spent.candidates, "hours": state.spent.wall_s / 3600},
+        spent={
+            "candidates": spent.candidates,
+            "hours": spent.wall_s / 3600,
+            "tokens": spent.tokens,
+            "usd": spent.usd,
+            "gpu_hours": spent.gpu_s / 3600,
+        },
         stopped_by=reason,
         folder=folder,
     )
@@ -207,12 +214,14 @@ def _drive(
 ) -> RunResult:
     """Search until there is a reason to stop."""
     mailbox = Mailbox(store.folder)
+    ledger = ledger_of(parts.config.budget, state, mailbox)
+    journal = Journal(store, state, time.monotonic, (charging(ledger), *observers))
     with StopRequest(store.folder) as stop:
         search = Search(
             state=state,
-            journal=Journal(store, state, time.monotonic, observers),
+            journal=journal,
             executor=executor,
-            desk=parts.desk(mailbox),
+            desk=parts.desk(mailbox, ledger, journal.note),
             mailbox=mailbox,
             mutation=parts.mutation,
             terms=parts.terms,

@@ -3,12 +3,17 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from evolve.budget import gpu_s_of
+from evolve.config import BudgetTable
 from evolve.config_chat import ChatModelTable, ChatTable
-from mutators.answerers.budget import Amounts, Ledger
+from evolve.state import State
+from mutators.answerers.budget import Amounts, Caps, Ledger
 from mutators.answerers.chat import ChatAnswerer, ChatSettings
 from mutators.answerers.completion import Model
 from mutators.answerers.usage import Price
 from mutators.question import Answer
+from results.events import Event, FinalMeasured, StepEvaluated
+from results.mailbox import Mailbox
 
 
 class KeyMissing(Exception):  # noqa: N818  (says what is the matter)
@@ -28,6 +33,25 @@ def chat_answerer(table: ChatTable, ledger: Ledger, environment: Mapping[str, st
     return ChatAnswerer(settings, ledger, clock=time.monotonic, note=note)
 
 
+def ledger_of(budget: BudgetTable, state: State, mailbox: Mailbox) -> Ledger:
+    """The ledger of a driver: it goes on from what the run has spent, answers in its mailbox included."""
+    caps = Caps(tokens=budget.tokens, usd=budget.usd, gpu_s=_seconds(budget.gpu_hours), wall_s=_seconds(budget.hours))
+    ledger, spent = Ledger(caps, time.monotonic), state.spent
+    kept = spent_on((mailbox.answer(number) for number in state.open), spent.wall_s, spent.gpu_s)
+    ledger.restore(kept.plus(Amounts(tokens=spent.tokens, usd=spent.usd)))
+    return ledger
+
+
+def charging(ledger: Ledger) -> Callable[[Event], None]:
+    """An observer that charges the time for which evaluations and finals held a GPU."""
+
+    def observe(event: Event) -> None:
+        if isinstance(event, StepEvaluated | FinalMeasured):
+            ledger.charge(Amounts(gpu_s=gpu_s_of(event.outcome)))
+
+    return observe
+
+
 def spent_on(answers: Iterable[Answer | None], wall_s: float = 0.0, gpu_s: float = 0.0) -> Amounts:
     """What stored answers cost together, beside the time that a run took: what a ledger goes on from."""
     usages = [answer.usage for answer in answers if answer is not None]
@@ -37,6 +61,10 @@ def spent_on(answers: Iterable[Answer | None], wall_s: float = 0.0, gpu_s: float
         gpu_s=gpu_s,
         wall_s=wall_s,
     )
+
+
+def _seconds(hours: float | None) -> float | None:
+    return None if hours is None else hours * 3600
 
 
 def _model(table: ChatModelTable, environment: Mapping[str, str]) -> Model:

@@ -8,19 +8,21 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from evolve.config_chat import ChatTable, check_chat
 from evolve.goal import GoalError, parse_goal
 from population.candidate import hash_text
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Hours = Seconds
 Name = Annotated[str, StringConstraints(strict=True, min_length=1)]
 
-SAFE_ON_RESUME = ("budget", "executor", "command", "recorded", "mutation.answerer")
+SAFE_ON_RESUME = ("budget", "executor", "command", "recorded", "chat", "mutation.answerer")
 """Tables and keys that may change when a run is resumed: they say how long, where, and who answers, never what is searched."""
 
 
@@ -66,7 +68,7 @@ class MutationTable(Table):
     many steps in a row without a new candidate the search is exhausted.
     """
 
-    answerer: Literal["knobs", "mailbox", "command", "recorded"] = "knobs"
+    answerer: Literal["knobs", "mailbox", "command", "recorded", "chat"] = "knobs"
     stall_after: Count = 10
     exhausted_after: Count = 30
 
@@ -115,10 +117,15 @@ class ExecutorTable(Table):
 
 
 class BudgetTable(Table):
-    """``[budget]``: evaluations paid for (seeds included) and wall hours, summed over all sessions."""
+    """``[budget]``: evaluations paid for (seeds included), wall hours, what answers may cost in tokens and US dollars, and hours
+    for which evaluations hold a GPU; each summed over all sessions.
+    """
 
     candidates: Count
-    hours: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    hours: Hours | None = None
+    tokens: Count | None = None
+    usd: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None
+    gpu_hours: Hours | None = None
 
 
 class GoalTable(Table):
@@ -136,6 +143,7 @@ class RunConfig(Table):
     mutation: MutationTable = MutationTable()
     command: CommandTable = CommandTable()
     recorded: RecordedTable = RecordedTable()
+    chat: ChatTable = ChatTable()
     evaluation: EvaluationTable = EvaluationTable()
     executor: ExecutorTable = ExecutorTable()
     budget: BudgetTable
@@ -152,7 +160,14 @@ class RunConfig(Table):
             raise ValueError('[mutation] answerer = "command" needs [command] program = ["./my_program", "--its-option"]')
         if self.mutation.answerer == "recorded" and self.recorded.source is None:
             raise ValueError('[mutation] answerer = "recorded" needs [recorded] source = "a run, or a folder of answers"')
+        if self.mutation.answerer == "chat":
+            check_chat(self.chat, self.budget.usd, self.budget.tokens)
         return self
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a person should know before the run spends anything."""
+        return check_chat(self.chat, self.budget.usd, self.budget.tokens) if self.mutation.answerer == "chat" else ()
 
     @property
     def hash(self) -> str:
@@ -268,26 +283,31 @@ def _explained(detail: ErrorDetails) -> str:
     """One sentence for one validation error: where, what, and what to write instead."""
     place = [str(part) for part in detail["loc"]]
     kind, value = detail["type"], detail["input"]
+    secret = place[:1] == ["chat"] and not isinstance(value, int | float)  # a key may stand there by mistake
     where = f"[{place[0]}] {'.'.join(place[1:])}" if len(place) > 1 else f"[{place[0]}]" if place else ""
     if kind == "extra_forbidden":
         valid = _keys_of(place[:-1])
         near = difflib.get_close_matches(place[-1], valid, n=1, cutoff=0.5)
-        what = f"unknown key '{place[-1]}' in [{place[0]}]" if len(place) > 1 else f"unknown table or key '{place[0]}'"
+        table = ".".join(part for part in place[:-1] if not part.isdigit())
+        what = f"unknown key '{place[-1]}' in [{table}]" if len(place) > 1 else f"unknown table or key '{place[0]}'"
         return f"{what}; " + (f"did you mean '{near[0]}'?" if near else f"it may hold: {', '.join(valid)}")
     if kind == "missing":
         return f"{where} is missing; " + (f"write {place[-1]} = ..." if len(place) > 1 else f"add a table [{place[0]}]")
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     if kind in {"model_type", "model_attributes_type"}:
-        return f"{where} must be a table, not {value!r}"
-    return f"{where} = {value!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+        return f"{where} must be a table" + ("" if secret else f", not {value!r}")
+    return f"{where}{'' if secret else f' = {value!r}'}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
 
 
 def _keys_of(place: Sequence[str]) -> list[str]:
     """Valid keys of the table at a place (the top level where empty)."""
     model: type[BaseModel] = RunConfig
     for part in place:
+        if part.isdigit():  # an item of the list that the part before names
+            continue
         annotation = model.model_fields[part].annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            model = annotation
+        for one in (annotation, *get_args(annotation)):
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                model = one
     return list(model.model_fields)

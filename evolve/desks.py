@@ -11,7 +11,9 @@ import numpy as np
 
 from evolve.errors import AnswererFailed
 from mutators.answerers.base import Answerer, Prompt, SlowAnswerer
-from mutators.question import Answer
+from mutators.answerers.failures import BudgetSpent, Unanswered
+from mutators.question import Answer, Usage
+from mutators.repair import second_turn
 from results.mailbox import Mailbox
 
 _Queued = tuple[Prompt, np.random.Generator] | None
@@ -32,14 +34,15 @@ class Desk(Protocol):
     def take(self, number: int) -> Answer | None:
         """The answer to a step whose prompt was put, None while it isn't there.
 
-        Raises AnswererFailed where an answerer gave up on any of the prompts.
+        Where it isn't there, raises AnswererFailed if an answerer gave up on any of the prompts, BudgetSpent if a budget didn't
+        pay for a call.
         """
 
     def wait(self, timeout_s: float) -> None:
         """Wait until something may have come, at most so long."""
 
-    def close(self) -> None:
-        """Finish what is under way and keep its answers."""
+    def close(self) -> Usage:
+        """What calls cost that gave no answer. What is under way is finished first, and its answers are kept."""
 
 
 class OwnDesk:
@@ -67,13 +70,16 @@ class OwnDesk:
     def wait(self, timeout_s: float) -> None:
         """Nothing: every answer is there when it is asked for."""
 
-    def close(self) -> None:
-        """Nothing is under way."""
+    def close(self) -> Usage:
+        """Nothing: no call is under way, and none failed that cost anything."""
+        return Usage()
 
 
 class ThreadDesk:
-    """Has an answerer answer in ``concurrency`` threads. An answer goes into the mailbox as soon as it is seen to have come, so
-    that what was paid for outlives a driver that is killed before it is taken in.
+    """Has an answerer answer in ``concurrency`` threads, in two turns where the first answer is rejected by mistake.
+
+    An answer goes into the mailbox as soon as it is seen to have come, so that what was paid for outlives a driver that is killed
+    before it is taken in.
     """
 
     outside = False
@@ -84,7 +90,8 @@ class ThreadDesk:
         self._queue: queue.SimpleQueue[_Queued] = queue.SimpleQueue()
         self._came: queue.SimpleQueue[tuple[int, Answer | Exception]] = queue.SimpleQueue()
         self._closing = threading.Event()
-        self._failed: AnswererFailed | None = None
+        self._failed: AnswererFailed | BudgetSpent | None = None
+        self._unanswered = Usage()
         self._threads = [
             threading.Thread(target=self._serve, name=f"answerer {place}", daemon=True) for place in range(concurrency)
         ]
@@ -92,16 +99,17 @@ class ThreadDesk:
             thread.start()
 
     def put(self, prompt: Prompt, rng: np.random.Generator) -> None:
-        """Have a prompt answered as soon as a thread is free, unless the mailbox holds an answer already."""
-        if prompt.step_number not in self._mailbox.answered():
+        """Have a prompt answered as soon as a thread is free, unless the mailbox holds an answer or the answerer failed."""
+        if self._failed is None and prompt.step_number not in self._mailbox.answered():
             self._queue.put((prompt, rng))
 
     def take(self, number: int) -> Answer | None:
-        """The answer if it has come. Raises AnswererFailed, also for a failure at another step."""
+        """The answer if it has come. Else raises AnswererFailed or BudgetSpent, also for a failure at another step."""
         self.wait(0.0)
-        if self._failed is not None:
+        answer = self._mailbox.answer(number)
+        if answer is None and self._failed is not None:
             raise self._failed
-        return self._mailbox.answer(number)
+        return answer
 
     def wait(self, timeout_s: float) -> None:
         """Keep what has come, waiting up to ``timeout_s`` for the first."""
@@ -110,8 +118,10 @@ class ThreadDesk:
             while True:
                 self._keep(*self._came.get_nowait())
 
-    def close(self) -> None:
-        """Wait for the answers that are being made and keep them; prompts that no thread has begun stay open."""
+    def close(self) -> Usage:
+        """What calls without an answer cost, told once. Answers that are being made are waited for and kept; prompts that no
+        thread has begun stay open.
+        """
         self._closing.set()
         self._answerer.close()
         for _ in self._threads:
@@ -119,12 +129,17 @@ class ThreadDesk:
         for thread in self._threads:
             thread.join()
         self.wait(0.0)
+        unanswered, self._unanswered = self._unanswered, Usage()
+        return unanswered
 
     def _keep(self, number: int, came: Answer | Exception) -> None:
         if isinstance(came, Answer):
             self._mailbox.put(number, came)
-        else:
-            self._failed = self._failed or _failed(self._answerer, number, came)
+            return
+        if isinstance(came, Unanswered):
+            self._unanswered = self._unanswered.plus(came.usage)
+        if self._failed is None:
+            self._failed = came if isinstance(came, BudgetSpent) else _failed(self._answerer, number, came)
 
     def _serve(self) -> None:
         while (item := self._queue.get()) is not None:
@@ -132,7 +147,10 @@ class ThreadDesk:
                 continue
             prompt, rng = item
             try:
-                self._came.put((prompt.step_number, self._answerer.answer(prompt, rng)))
+                answer = self._answerer.answer(prompt, rng)
+                if not self._closing.is_set():
+                    answer = second_turn(self._answerer, prompt, answer, rng)
+                self._came.put((prompt.step_number, answer))
             except Exception as error:
                 self._came.put((prompt.step_number, error))
 
@@ -157,8 +175,9 @@ class MailboxDesk:
         """Wait out the time; somebody may hand in an answer meanwhile."""
         self._pause(timeout_s)
 
-    def close(self) -> None:
-        """Nothing is under way here."""
+    def close(self) -> Usage:
+        """Nothing, since no call is made here."""
+        return Usage()
 
 
 def _failed(answerer: Answerer, number: int, error: Exception) -> AnswererFailed:

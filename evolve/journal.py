@@ -1,9 +1,11 @@
 """The one way by which events enter a run: stored first, then folded into the state, then shown to observers."""
 
+import contextlib
+import queue
 from collections.abc import Callable, Sequence
 
 from evolve.state import State
-from results.events import Event, StepFolded, TimeSpent
+from results.events import Event, RunNoted, StepFolded, TimeSpent
 from results.store import Store
 
 HEARTBEAT_S = 10.0
@@ -23,18 +25,23 @@ class Journal:
         self._clock = clock
         self._observers = observers
         self._since = clock()
+        self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     @property
     def unstored_s(self) -> float:
         """Seconds since time was last stored."""
         return self._clock() - self._since
 
+    def note(self, text: str) -> None:
+        """Have a text stored as a note, with the events that are written next. From any thread."""
+        self._heard.put(text)
+
     def write(self, *events: Event, prompts: Sequence[str] = ()) -> None:
         """Store events in one transaction, then take them into the state. Time spent so far goes with them.
 
         ``prompts`` are the texts of steps that are posed.
         """
-        events = (*events, *self._time(_WORTH_STORING_S))
+        events = (*self._notes(), *events, *self._time(_WORTH_STORING_S))
         if events:
             self._store.append(*events, prompts=prompts)
         for event in events:
@@ -52,13 +59,20 @@ class Journal:
         return self._store.prompt(number)
 
     def heartbeat(self) -> None:
-        """Store the time spent, if it is worth an event."""
-        if self.unstored_s >= HEARTBEAT_S:
+        """Store notes, and the time spent if it is worth an event."""
+        if not self._heard.empty() or self.unstored_s >= HEARTBEAT_S:
             self.write()
 
     def close(self, last: Event) -> None:
         """Write a driver's last event with all the time that is left to store."""
         self.write(*self._time(0.0), last)
+
+    def _notes(self) -> Sequence[RunNoted]:
+        notes = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                notes.append(RunNoted(text=self._heard.get_nowait()))
+        return notes
 
     def _time(self, at_least_s: float) -> Sequence[TimeSpent]:
         if self.unstored_s <= at_least_s:

@@ -5,6 +5,7 @@ k - lookahead, whatever was answered or finished first and however many workers 
 seed and k alone. So the events decide everything, and a driver that was killed goes on by replaying them.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,13 +20,23 @@ from evolve.goal import Goal
 from evolve.journal import Journal
 from evolve.posing import Mutation, pose, prompt_again, streams
 from evolve.proposal import plant, take_in
-from evolve.state import State
+from evolve.state import UNANSWERED, State
 from evolve.stopping import GOES_ON, StopReason, StopRequest
+from mutators.answerers.budget import Resource
+from mutators.answerers.failures import BudgetSpent
 from population.candidate import Candidate, short_id
+from results.codec import plain
 from results.events import RunNoted, RunStopped, StepEvaluated
 from results.mailbox import Mailbox
 
 POLL_S = 0.5
+SPENT = {
+    Resource.TOKENS: StopReason.TOKENS,
+    Resource.USD: StopReason.USD,
+    Resource.GPU_S: StopReason.GPU_HOURS,
+    Resource.WALL_S: StopReason.HOURS,
+}
+"""The reason to stop where what is left of a resource doesn't pay for another call."""
 FAULTS_IN_A_ROW = 3
 """So many evaluations in a row that ended in faults of the harness stop the run."""
 
@@ -94,9 +105,10 @@ class Search:
         try:
             reason = self._wind_up(self._search())
         except EnvironmentUnfit as unfit:  # what is open stays open, and nobody is blamed
+            self._leave()
             self._journal.write(RunNoted(text=str(unfit)))
             reason = StopReason.ENVIRONMENT
-        self._desk.close()
+        self._leave()
         self._journal.close(RunStopped(reason=reason))
         return reason
 
@@ -106,12 +118,26 @@ class Search:
             while (reason := self._step()) is None:
                 pass
         except AnswererFailed as error:
+            self._leave()
             self._journal.write(RunNoted(text=str(error)))
             return StopReason.ANSWERER
+        except BudgetSpent as error:
+            self._leave()
+            with contextlib.suppress(BudgetSpent):  # what was paid for meanwhile
+                self._take_in()
+            self._journal.write(RunNoted(text=str(error)))
+            return SPENT[error.resource]
         return reason
 
+    def _leave(self) -> None:
+        """Have the desk finish what is under way, and note what its calls cost that gave no answer."""
+        usage = self._desk.close()
+        if usage.paid:
+            text = f"calls without an answer cost {usage.prompt_tokens + usage.answer_tokens} tokens, {usage.cost_usd:.4f} USD"
+            self._journal.write(RunNoted(text=text, facts={UNANSWERED: plain(usage)}))
+
     def _step(self) -> StopReason | None:
-        """Put one more question; or the reason to stop. Raises AnswererFailed."""
+        """Put one more question; or the reason to stop. Raises AnswererFailed, BudgetSpent."""
         number = self._state.next_number
         if (reason := self._see(max(number - self._terms.lookahead, len(self._state.seed_steps) - 1))) is not None:
             return reason

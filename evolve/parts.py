@@ -1,7 +1,8 @@
 """Builds what a configuration names: task, seeds, evaluator, executor, mutation. Everything is checked before a run begins."""
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from evaluator.task import Task, load_task
 from evaluator.task_card import TaskCard
 from evolve.budget import Budget
 from evolve.builds import ahead_of
+from evolve.chat import chat_answerer
 from evolve.config import ConfigError, RunConfig
 from evolve.desks import Desk, MailboxDesk, OwnDesk, ThreadDesk
 from evolve.errors import EnvironmentUnfit
@@ -25,6 +27,8 @@ from evolve.posing import Mutation
 from evolve.recordings import recorded_answers
 from evolve.state import Rules
 from mutators.answerers.base import Answerer
+from mutators.answerers.budget import Caps, Ledger
+from mutators.answerers.chat import ChatAnswerer
 from mutators.answerers.command import CommandAnswerer
 from mutators.answerers.knobs import KnobAnswerer
 from mutators.bank import BankError, Entry, load_bank
@@ -53,8 +57,15 @@ class Parts:
         """The seed kernels. Raises ConfigError naming one that can't be read."""
         return tuple(_seed(name, self.task, self.config.task.backend) for name in self.config.population.seeds)
 
-    def answerer(self) -> Answerer | None:
-        """A fresh answerer, None where answers come from outside. Raises ConfigError where it can't be had here."""
+    def check(self) -> None:
+        """Nothing, where the seeds can be read and the answerer be had. Raises ConfigError, KeyMissing."""
+        self.seeds()
+        self.answerer(Ledger(Caps(), time.monotonic), lambda text: None)
+
+    def answerer(self, ledger: Ledger, note: Callable[[str], None]) -> Answerer | None:
+        """A fresh answerer, None where answers come from outside. One that calls models spends by ``ledger``; ``note`` hears from
+        any thread what a person should know. Raises ConfigError where it can't be had here, KeyMissing.
+        """
         match self.config.mutation.answerer:
             case "knobs":
                 return KnobAnswerer()
@@ -63,16 +74,22 @@ class Parts:
             case "command":
                 table = self.config.command
                 return CommandAnswerer(table.program, time_limit_s=table.time_limit_s, environment=_shown(table.environment))
+            case "chat":
+                return chat_answerer(self.config.chat, ledger, os.environ, note)
             case "mailbox":
                 return None
 
-    def desk(self, mailbox: Mailbox) -> Desk:
-        """Where the prompts of a run wait for their answers; ``mailbox`` is the run's. Raises ConfigError."""
-        answerer = self.answerer()
+    def desk(self, mailbox: Mailbox, ledger: Ledger, note: Callable[[str], None]) -> Desk:
+        """Where the prompts of a run wait for their answers; ``mailbox`` is the run's, the rest as for ``answerer``."""
+        for warning in self.config.warnings:
+            note(warning)
+        answerer = self.answerer(ledger, note)
         if answerer is None:
             return MailboxDesk(mailbox)
         if isinstance(answerer, CommandAnswerer):
             return ThreadDesk(answerer, mailbox, self.config.command.at_once)
+        if isinstance(answerer, ChatAnswerer):
+            return ThreadDesk(answerer, mailbox, self.config.chat.at_once)
         return OwnDesk(answerer, mailbox)
 
     def executor(self, evaluate: bool = True) -> Executor:
@@ -132,7 +149,7 @@ def assemble(config: RunConfig) -> Parts:
             lookahead=config.executor.lookahead,
             workers=config.executor.workers,
             exhausted_after=config.mutation.exhausted_after,
-            budget=Budget(candidates=config.budget.candidates, hours=config.budget.hours),
+            budget=Budget(**config.budget.model_dump()),
             goal=_goal(config, card),
         ),
         rules=Rules(islands=config.population.islands, capacity=config.population.capacity),

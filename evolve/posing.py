@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def pose(state: State, mutation: Mutation, seed: int, asked: Sequence[Asked] = (
     if human is not None and human.parent_id is not None:
         selection = Selection(parent_id=human.parent_id, inspiration_ids=())
     question = _question(state, mutation, island, selection.parent_id, random.question, human)
-    prompt = _prompt(state, number, island, selection, question)
+    prompt = replace(_prompt(state, number, island, selection, question), models=state.models)
     step = Step(
         number=number,
         origin=Origin.QUESTION if human is None else Origin.HUMAN,
@@ -95,6 +95,7 @@ def prompt_again(state: State, number: int, text: str) -> Prompt:
         children=tuple(_children(state, parent_id, number, opened.folded)),
         lineage=tuple(_lineage(state, parent_id)),
         text=text,
+        models=opened.models,
     )
 
 

@@ -6,7 +6,7 @@ was posed and of the answers before its own, so it doesn't matter when an answer
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -15,15 +15,18 @@ from evaluator.plan.knobs import knobs_of
 from evaluator.plan.parse import parse_plan
 from evaluator.request import Request
 from evaluator.task_card import TaskCard
-from evolve.budget import Spent
+from evolve.budget import Spent, gpu_s_of
 from evolve.suspicion import Suspicion
+from mutators.answerers.base import ModelRecord
+from mutators.answerers.models import with_answer
 from mutators.attempts import Attempt, attempt_of, change_of
-from mutators.question import Layer, Question
+from mutators.question import Layer, Question, Usage
 from mutators.records import Records
 from population.archive import AddStatus, Member
 from population.candidate import Candidate, Knob, Origin, Step
 from population.islands import IslandArchive
 from population.novelty import Known
+from results.codec import rebuild
 from results.events import (
     Event,
     FinalMeasured,
@@ -36,6 +39,9 @@ from results.events import (
     StepPosed,
     TimeSpent,
 )
+
+UNANSWERED = "unanswered"
+"""The fact of a RunNoted that holds what calls cost that gave no answer."""
 
 SAYS_NOTHING = frozenset({Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
 """Verdicts of a final that neither verify nor refute the candidate."""
@@ -56,7 +62,7 @@ class Rules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
     """A step whose answer is awaited, and what was known when it was posed: how many steps were folded, the lower bound of the
-    best, who was suspect and who shut out because of a cheat.
+    best, who was suspect and who shut out because of a cheat, what each language model's answers had given.
     """
 
     posed: StepPosed
@@ -64,6 +70,7 @@ class Open:
     incumbent_low: float | None
     suspects: frozenset[str]
     shut_out: frozenset[str]
+    models: Mapping[str, ModelRecord]
 
 
 class State:
@@ -93,6 +100,8 @@ class State:
         self.makers: dict[str, Attempt] = {}
         """The folded step that first made a candidate."""
         self.records = Records()
+        self.models: Mapping[str, ModelRecord] = {}
+        """What the answers of each language model have given, folded steps alone."""
         self.finals: dict[str, Outcome] = {}
         self.quarantined: set[str] = set()
         """Candidates whose final refuted them: they are out of the archive."""
@@ -213,16 +222,20 @@ class State:
             case StepAsked():
                 self._ask(event)
             case StepEvaluated():
+                self._hold(event.outcome)
                 del self.waiting[event.step_number]
                 self._arrived[event.step_number] = event.outcome
             case StepFolded():
                 self._fold_again(event)
             case FinalMeasured():
+                self._hold(event.outcome)
                 self._finish(event.outcome)
             case TimeSpent():
                 self.spent = replace(self.spent, wall_s=self.spent.wall_s + event.wall_s)
             case RunNoted():
                 self.noted.append(event)
+                if UNANSWERED in event.facts:
+                    self._pay(rebuild(Usage, event.facts[UNANSWERED]))
             case RunStopped():
                 self.faults = 0
             case RunStarted():
@@ -260,6 +273,7 @@ class State:
         if attempt.candidate_id is not None:
             self.makers.setdefault(attempt.candidate_id, attempt)
         self.records = self.records.plus(attempt)
+        self.models = with_answer(self.models, asked.answer, attempt)
         self.barren = self.barren + 1 if asked.candidate is None else 0
         self.folded += 1
         return StepFolded(
@@ -292,6 +306,7 @@ class State:
             incumbent_low=self._incumbent_low,
             suspects=self.suspicion.suspects,
             shut_out=frozenset(self.suspicion.shut_out),
+            models=self.models,
         )
         self._begin(posed.step, posed.question)
 
@@ -306,6 +321,8 @@ class State:
         if opened is None:
             self._begin(asked.step, asked.question)
         self.asked.append(asked)
+        if asked.answer is not None:
+            self._pay(asked.answer.usage)
         if asked.candidate is not None:
             self.known.add(asked.candidate)
             self.spent = replace(self.spent, candidates=self.spent.candidates + 1)
@@ -314,6 +331,16 @@ class State:
             self._thorough |= {asked.step.number} if thorough else set()
             low = opened.incumbent_low if opened else self._incumbent_low
             self.waiting[asked.step.number] = Request(candidate=asked.candidate, incumbent_low=low, thorough=thorough)
+
+    def _hold(self, outcome: Outcome) -> None:
+        self.spent = replace(self.spent, gpu_s=self.spent.gpu_s + gpu_s_of(outcome))
+
+    def _pay(self, usage: Usage) -> None:
+        self.spent = replace(
+            self.spent,
+            tokens=self.spent.tokens + usage.prompt_tokens + usage.answer_tokens,
+            usd=self.spent.usd + usage.cost_usd,
+        )
 
     @property
     def _incumbent_low(self) -> float | None:

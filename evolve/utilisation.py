@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from evaluator.outcome import Outcome
 from evolve.api import stored_config
+from evolve.budget import gpu_s_of
 from results.events import Event, FinalMeasured, StepEvaluated, TimeSpent
 
-LEASE, BUSY = "lease_s", "gpu_busy_s"
-"""Facts of an outcome: seconds in which its evaluation had a GPU to itself, and in which kernels of either side ran."""
+BUSY = "gpu_busy_s"
+"""Fact of an outcome: seconds in which kernels of either side ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,12 @@ def utilisation(events: Sequence[Event]) -> Utilisation | None:
     """
     places = [place for place, event in enumerate(events) if isinstance(event, StepEvaluated | FinalMeasured)]
     outcomes = [_outcome(events[place]) for place in places]
-    lease_s = sum(_fact(outcome, LEASE) for outcome in outcomes)
+    lease_s = sum(map(gpu_s_of, outcomes))
     if not lease_s:
         return None
     wall_s = outcomes[0].wall_s + _spent_s(events, places[0], places[-1])
     available_s = wall_s * stored_config(events)[0].executor.workers
-    busy_s = sum(_fact(outcome, BUSY) for outcome in outcomes)
+    busy_s = sum(map(_busy_s, outcomes))
     return Utilisation(wall_s=wall_s, lease_share=lease_s / available_s, busy_share=busy_s / available_s if busy_s else None)
 
 
@@ -54,6 +55,6 @@ def _outcome(event: Event) -> Outcome:
     return event.outcome
 
 
-def _fact(outcome: Outcome, name: str) -> float:
-    value = outcome.facts.get(name, 0.0)
+def _busy_s(outcome: Outcome) -> float:
+    value = outcome.facts.get(BUSY, 0.0)
     return float(value) if isinstance(value, int | float) else 0.0

@@ -91,19 +91,52 @@ class Usage:
     wall_s: float = 0.0
     estimated: bool = False
 
+    def plus(self, other: "Usage") -> "Usage":
+        """Both together."""
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            answer_tokens=self.answer_tokens + other.answer_tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
+            wall_s=self.wall_s + other.wall_s,
+            estimated=self.estimated or other.estimated,
+        )
+
+    @property
+    def paid(self) -> bool:
+        """Whether it cost tokens or money."""
+        return bool(self.prompt_tokens or self.answer_tokens or self.cost_usd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """An answer that made no candidate: why, in one sentence what to do, and the nearest lines where that helps."""
+
+    reason: Rejection
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstTurn:
+    """An answer, as it came, that was sent back once, and why."""
+
+    text: str
+    rejected: Rejected
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a mutator said.
 
     ``text`` is the raw answer (header between ``+++`` lines, then an edit), as it came; ``answerer`` names who gave it, ``model``
-    the language model behind it ("" where there was none or nobody knows).
+    the language model behind it ("" where there was none or nobody knows). ``first``: the answer that was sent back before this
+    one; ``usage`` counts both.
     """
 
     text: str
     answerer: str
     model: str = ""
     usage: Usage = field(default_factory=Usage)
+    first: FirstTurn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +146,3 @@ class Header:
     hypothesis: str
     prediction: Mapping[str, float] = field(default_factory=dict)
     claim: Claim = Claim.NONE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    """An answer that made no candidate: why, in one sentence what to do, and the nearest lines where that helps."""
-
-    reason: Rejection
-    message: str

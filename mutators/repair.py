@@ -1,10 +1,14 @@
 """The second turn: an answer that was rejected may be sent back once, to whoever gave it, with the reason."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from mutators.answerers.base import Prompt
+import numpy as np
+
+from mutators.answerers.base import Answerer, Prompt
+from mutators.answerers.failures import Unanswered
+from mutators.edits import apply
 from mutators.prompt import QUESTION_HEADING, fenced
-from mutators.question import Answer, Rejected, Rejection
+from mutators.question import Answer, FirstTurn, Rejected, Rejection
 
 MAX_QUOTED_CHARS = 8_000
 """Of a longer answer the second turn quotes the beginning and the end."""
@@ -13,12 +17,24 @@ FINAL = frozenset({Rejection.CLAIM_ONLY, Rejection.EXHAUSTED})
 """Rejections of answers that say what they mean: there is nothing to mend."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstTurn:
-    """An answer that was sent back, and why."""
+def second_turn(answerer: Answerer, prompt: Prompt, answer: Answer, rng: np.random.Generator) -> Answer:
+    """The answer to keep: the given one, or, where it was rejected by mistake, what came when it was sent back.
 
-    answer: Answer
-    rejected: Rejected
+    That holds the first text, and what both cost. Where nothing comes the given one stays, with what the second turn cost.
+    """
+    rejected = apply(prompt.parent.source, answer.text)
+    if not isinstance(rejected, Rejected) or not repairable(rejected) or not answer.text.strip():
+        return answer
+    try:
+        second = answerer.answer(repair_prompt(prompt, answer, rejected), rng)
+    except Unanswered as error:
+        return replace(answer, usage=answer.usage.plus(error.usage))
+    except Exception:  # whatever it is, the next prompt meets it too, and nothing is lost by it here
+        return answer
+    usage = answer.usage.plus(second.usage)
+    if not second.text.strip():
+        return replace(answer, usage=usage)
+    return replace(second, usage=usage, first=FirstTurn(text=answer.text, rejected=rejected))
 
 
 def repairable(rejected: Rejected) -> bool:
@@ -36,7 +52,7 @@ def repair_prompt(prompt: Prompt, answer: Answer, rejected: Rejected) -> Prompt:
         "Mend that and send the whole answer again, header and edit. The edit is to the parent above, which is unchanged. "
         "There is no third turn.",
     ]
-    return replace(prompt, text="\n\n".join(sections) + QUESTION_HEADING + question)
+    return replace(prompt, text="\n\n".join(sections) + QUESTION_HEADING + question, model=answer.model)
 
 
 def _quoted(text: str) -> str:

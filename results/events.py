@@ -86,8 +86,8 @@ class TimeSpent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped:
-    """A driver stopped, and why: goal, candidates, hours, exhausted, requested, waiting, evaluation, faults, environment,
-    answerer.
+    """A driver stopped, and why: goal, candidates, hours, tokens, usd, gpu_hours, exhausted, requested, waiting,
+    evaluation, faults, environment, answerer.
     """
 
     reason: str

@@ -10,6 +10,7 @@ CODES = {
     "BudgetRefused": Exit.BUDGET,
     "AnswerRefused": Exit.REFUTED,
     "EnvironmentUnfit": Exit.ENVIRONMENT,
+    "KeyMissing": Exit.ENVIRONMENT,
     "RunNameInvalid": Exit.CONFIG,
     "RunUnwritable": Exit.ENVIRONMENT,
     "StoreFull": Exit.ENVIRONMENT,

@@ -41,6 +41,7 @@ COST = {
     "mailbox": "whatever those spend who answer",
     "command": "whatever the program spends",
     "recorded": "none, the answers were given before",
+    "chat": "each answer by its tokens, until [budget] tokens or usd binds (docs/models.md)",
 }
 TYPICAL = {
     "quick": "5 to 15 s for a few scenarios of about a millisecond on two cores, its final about 40 s (docs/measurements.md)",
@@ -77,15 +78,13 @@ def run(
     from evolve import api
     from evolve.parts import assemble
 
-    parts = assemble(chosen)  # what the configuration names is there, before a name is taken
-    parts.seeds()
-    parts.answerer()
+    assemble(chosen).check()  # what the configuration names is there, before a name is taken
     if name is None:
         chosen = _with_free_name(chosen)
 
     with _observing(quiet, chosen.budget.candidates, outside=_outside(chosen)) as observers:
         result = api.run(chosen, observers=observers, evaluate=not no_evaluate, until_idle=until_idle)
-    _report(result, as_json)
+    _report(result, chosen.budget, as_json)
 
 
 def resume(
@@ -114,7 +113,7 @@ def resume(
     standing = {"evaluated": info.evaluated, "best_id": info.best_id, "waiting": waiting, "outside": _outside(config)}
     with _observing(quiet, config.budget.candidates, **standing) as observers:
         result = api.resume(find_run(run), overrides, observers=observers, evaluate=not no_evaluate, until_idle=until_idle)
-    _report(result, as_json)
+    _report(result, config.budget, as_json)
 
 
 def _outside(config: Any) -> bool:
@@ -185,6 +184,8 @@ def _explain(config: Any, as_json: bool) -> None:
     parts = assemble(config)
     seeds = parts.seeds()
     budget = config.budget
+    for warning in config.warnings:
+        say(warning)
     facts: dict[str, object] = {
         "run": config.run.name,
         "folder": str(Path("runs") / config.run.name),
@@ -197,6 +198,9 @@ def _explain(config: Any, as_json: bool) -> None:
         "answerer": config.mutation.answerer,
         "candidates at most": budget.candidates,
         "hours at most": budget.hours or "no limit",
+        "tokens at most": budget.tokens or "no limit",
+        "USD at most": budget.usd or "no limit",
+        "GPU hours at most": budget.gpu_hours or "no limit",
         "time of an evaluation": _typical(config.task.backend, config.evaluation.pace),
         "cost of the model": COST[config.mutation.answerer],
         "executor": f"{config.executor.kind}, {config.executor.workers} at once, {config.executor.lookahead} proposals open",
@@ -229,7 +233,7 @@ def _baselines(parts: Any) -> str:
     return ", ".join([*here, *missing]) or f"none for {backend}"
 
 
-def _report(result: Any, as_json: bool) -> None:
+def _report(result: Any, budget: Any, as_json: bool) -> None:
     """Print what a run found and end with the exit code that says how it stands."""
     from dataclasses import asdict
 
@@ -269,7 +273,7 @@ def _report(result: Any, as_json: bool) -> None:
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
         return
-    if more := _larger_budget(result):
+    if more := _larger_budget(result, budget):
         say(f"{more[0]}; a larger budget goes on from here: {_resuming(result.folder)} --set {more[1]}")
     if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:
         say("finished, but no verified candidate beats the baseline (its interval would lie above 1)")
@@ -301,7 +305,7 @@ def _prompts(folder: Path) -> str:
         return f"{count(reader.info().open_steps, 'prompt')} open"
 
 
-def _larger_budget(result: Any) -> tuple[str, str] | None:
+def _larger_budget(result: Any, budget: Any) -> tuple[str, str] | None:
     """What of the budget is spent and the setting that doubles it; None where something else ended the run."""
     from evolve.stopping import StopReason
 
@@ -310,6 +314,10 @@ def _larger_budget(result: Any) -> tuple[str, str] | None:
         return f"all candidates are spent ({candidates})", f"budget.candidates={2 * candidates}"
     if result.stopped_by is StopReason.HOURS:
         return f"all hours are spent ({hours:.3f}, finals included)", f"budget.hours={max(0.01, 2 * hours):.2f}"
+    if result.stopped_by in (StopReason.TOKENS, StopReason.USD, StopReason.GPU_HOURS):
+        key = result.stopped_by.value
+        spent, cap = result.spent[key], getattr(budget, key)
+        return f"the budget of {key} is spent ({spent:.6g} of {cap:.6g})", f"budget.{key}={2 * cap}"
     return None
 
 

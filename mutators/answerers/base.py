@@ -42,7 +42,10 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Everything a mutator may see. ``text`` is the whole prompt with the question last; the rest is the same as values."""
+    """Everything a mutator may see. ``text`` is the whole prompt with the question last; the rest is the same as values.
+
+    ``model``: who gave the answer that is sent back, and is to be asked again; "" where none is.
+    """
 
     step_number: int
     question: Question
@@ -52,6 +55,7 @@ class Prompt:
     lineage: Sequence[Relative]  # the parent's own ancestry, oldest first
     text: str
     models: Mapping[str, ModelRecord] = field(default_factory=dict)  # folded results only, so that a replay chooses the same
+    model: str = ""
 
 
 class Answerer(Protocol):

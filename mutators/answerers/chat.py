@@ -78,12 +78,9 @@ class ChatAnswerer:
         self._slots = threading.BoundedSemaphore(settings.concurrency)
         self._clients: dict[tuple[str, str | None], OpenAI] = {}
         self._servers = {model.name: self._server(model) for model in settings.models}
-        for model in settings.models:
-            if not model.price.known:
-                note(f"the price of {model.name} isn't known: its answers count in tokens, and no limit in USD binds them")
 
     def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
-        """The answer of the model that the records of ``prompt.models`` and ``rng`` choose.
+        """The answer of the model that the records of ``prompt.models`` and ``rng`` choose, or of ``prompt.model``.
 
         Where the budget ends after calls that were paid for and gave nothing, an empty answer carries what they cost.
         Raises AnswererPaused where no server can be reached, AnswererRefused for a fault that waiting doesn't mend, BudgetSpent.
@@ -103,7 +100,8 @@ class ChatAnswerer:
     def _answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
         began, cost = self._clock(), Cost()
         while names := [name for name, server in self._servers.items() if not server.breaker.why]:
-            server = self._servers[choose_model(prompt.models, names, rng)]
+            name = prompt.model if prompt.model in names else choose_model(prompt.models, names, rng)
+            server = self._servers[name]
             text, cost = self._insist(server, prompt.text, rng, cost, began)
             if text is not None:
                 return Answer(text=text, answerer=self.name, model=server.model.name, usage=cost.usage(self._clock() - began))
@@ -164,12 +162,13 @@ class ChatAnswerer:
         return reply, paid
 
     def _reserve(self, worst: Cost, cost: Cost, began: float) -> Reservation:
-        if self._closing.is_set():
-            raise AnswererPaused(STOPPED, cost.usage(self._clock() - began))
-        granted = self._ledger.reserve(worst.amounts.plus(Amounts(wall_s=self._settings.deadline_s)))
+        granted = self._ledger.reserve(worst.amounts.plus(Amounts(wall_s=self._settings.deadline_s)))  # may wait for other calls
         if isinstance(granted, Refusal):
             hint = "raise it to go on: askevolve resume RUN --set budget..."
             raise BudgetSpent(f"{granted}; {hint}", granted.resource, cost.usage(self._clock() - began))
+        if self._closing.is_set():
+            self._ledger.settle(granted, Amounts())
+            raise AnswererPaused(STOPPED, cost.usage(self._clock() - began))
         return granted
 
     def _drop(self, server: _Server, parameter: str, text: str) -> None:
@@ -198,5 +197,5 @@ class ChatAnswerer:
 def _refused(model: Model, text: str) -> str:
     return (
         f"{model.name} at {model.base_url} refuses ({text}). Waiting won't mend this: check the model's name, key and address in "
-        "[mutation.chat], and that prompt and answer fit its context"
+        "[[chat.models]], and that prompt and answer fit its context"
     )

@@ -2,6 +2,7 @@
 
 # ruff: noqa: N818  (the names say what is the matter, which reads better where they are caught)
 
+from mutators.answerers.budget import Resource
 from mutators.question import Usage
 
 
@@ -24,6 +25,6 @@ class AnswererRefused(Unanswered):
 class BudgetSpent(Unanswered):
     """What is left of a budget doesn't pay for another call. ``resource`` names it."""
 
-    def __init__(self, message: str, resource: str, usage: Usage | None = None) -> None:
+    def __init__(self, message: str, resource: Resource, usage: Usage | None = None) -> None:
         super().__init__(message, usage)
         self.resource = resource

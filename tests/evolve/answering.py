@@ -80,4 +80,4 @@ class Among(ShuffledExecutor):
 
 def answered_by(monkeypatch: pytest.MonkeyPatch, outside: Outside) -> None:
     """Have ``outside`` answer whenever a driver waits for an answer."""
-    monkeypatch.setattr(Parts, "desk", lambda parts, mailbox: MailboxDesk(mailbox, outside))
+    monkeypatch.setattr(Parts, "desk", lambda parts, mailbox, *_: MailboxDesk(mailbox, outside))

@@ -75,7 +75,7 @@ def _drive(root: Path, tiny: Task, draw: float, attempt: int, wanted: RunConfig)
         executor = Among(evaluator, choice.choice([1, 3, 8]), attempt)
         executor.outside = Outside(folder, attempt)
         if wanted.mutation.answerer == "mailbox":
-            parts.Parts.desk = lambda these, mailbox: MailboxDesk(mailbox, executor.outside)  # type: ignore[method-assign]
+            parts.Parts.desk = lambda these, mailbox, *_: MailboxDesk(mailbox, executor.outside)  # type: ignore[method-assign]
         if holds_run(folder):
             api.resume(folder, executor=executor)
         else:

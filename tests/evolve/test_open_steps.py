@@ -105,7 +105,7 @@ def test_the_budget_is_exact_though_prompts_are_open(tmp_path: Path, monkeypatch
 
 
 class Threaded:
-    """The scripted answers from threads, each after a while of its own; how many were at work at once."""
+    """The scripted answers from threads, each after a while of its own; how many were at work at once. A second turn fails."""
 
     name = "script"
 
@@ -115,6 +115,8 @@ class Threaded:
         self.fail_at = fail_at
 
     def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
+        if "## Your first answer" in prompt.text:
+            raise ConnectionError("the server doesn't take a longer prompt")
         with self._lock:
             self._now += 1
             self.most = max(self.most, self._now)
@@ -132,7 +134,7 @@ class Threaded:
 
 def test_answers_from_threads_give_the_same_run(reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answerer = Threaded()
-    monkeypatch.setattr(Parts, "desk", lambda parts, mailbox: ThreadDesk(answerer, mailbox, 3))
+    monkeypatch.setattr(Parts, "desk", lambda parts, mailbox, *_: ThreadDesk(answerer, mailbox, 3))
     result = run(mailbox_config(executor=LOOKAHEAD), root=tmp_path, executor=shuffled())
     assert essence(stored(result.folder)) == reference
     assert 1 < answerer.most <= 3
@@ -144,7 +146,7 @@ def test_an_answerer_that_fails_in_its_thread_pauses_the_run_and_keeps_what_othe
     reference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answerer = Threaded(fail_at=2)
-    monkeypatch.setattr(Parts, "desk", lambda parts, mailbox: ThreadDesk(answerer, mailbox, 2))
+    monkeypatch.setattr(Parts, "desk", lambda parts, mailbox, *_: ThreadDesk(answerer, mailbox, 2))
     result = run(mailbox_config(executor=LOOKAHEAD), root=tmp_path, executor=shuffled())
     assert result.stopped_by is StopReason.ANSWERER
     notes = [event.text for event in stored(result.folder) if isinstance(event, RunNoted)]

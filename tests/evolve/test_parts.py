@@ -57,10 +57,14 @@ def test_a_goal_with_an_unknown_peer_is_refused_before_a_folder_is_made(tmp_path
         (Spent(candidates=9, wall_s=3599.0), None),
         (Spent(candidates=10), StopReason.CANDIDATES),
         (Spent(candidates=3, wall_s=3600.0), StopReason.HOURS),
+        (Spent(tokens=99, usd=1.99, gpu_s=1799.0), None),
+        (Spent(tokens=100), StopReason.TOKENS),
+        (Spent(usd=2.0), StopReason.USD),
+        (Spent(gpu_s=1800.0), StopReason.GPU_HOURS),
     ],
 )
 def test_budget(spent: Spent, reason: StopReason | None) -> None:
-    assert Budget(candidates=10, hours=1.0).exceeded_by(spent) is reason
+    assert Budget(candidates=10, hours=1.0, tokens=100, usd=2.0, gpu_hours=0.5).exceeded_by(spent) is reason
 
 
 def test_streams_depend_on_seed_and_step_alone() -> None:

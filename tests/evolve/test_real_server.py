@@ -17,16 +17,14 @@ import pytest
 
 from evolve.api import run
 from evolve.config import RunConfig
-from evolve.config_chat import ChatTable
-from mutators.answerers.budget import Caps
 from mutators.question import Rejection
 from results.events import RunNoted
-from tests.evolve.chat_search import answers, asked, chatting
+from tests.evolve.chat_search import answers, asked
 from tests.evolve.simulation import stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 START_S = 180
-CAP = 120_000
+CAP = 240_000
 
 MAKE = """
 import sys
@@ -84,7 +82,6 @@ def healthy(port: int) -> bool:
 def test_garbage_from_a_real_model_ends_by_budget_and_loses_nothing(served: tuple[str, str], tmp_path: Path) -> None:
     url, name = served
     model = {"name": "tiny", "served_as": name, "base_url": url, "parameters": {"temperature": 1.2, "min_p_typo": 0.1}}
-    table = ChatTable.model_validate({"models": [model], "max_answer_tokens": 200, "at_once": 2})
     config = RunConfig.model_validate(
         {
             "run": {"name": "garbage"},
@@ -92,11 +89,12 @@ def test_garbage_from_a_real_model_ends_by_budget_and_loses_nothing(served: tupl
             "population": {"seeds": ["cpu_plain"]},
             "evaluation": {"pace": "quick"},
             "executor": {"kind": "inline", "lookahead": 2},
-            "budget": {"candidates": 50},
+            "budget": {"candidates": 50, "tokens": CAP},
+            "mutation": {"answerer": "chat"},
+            "chat": {"models": [model], "max_answer_tokens": 200, "at_once": 2},
         }
     )
-    with chatting(table, Caps(tokens=CAP)) as ledgers:
-        result = run(config, root=tmp_path)
+    result = run(config, root=tmp_path)
     steps = asked(result.folder)
     notes = "\n".join(event.text for event in stored(result.folder) if isinstance(event, RunNoted))
     assert "the budget of tokens is spent" in notes
@@ -104,7 +102,7 @@ def test_garbage_from_a_real_model_ends_by_budget_and_loses_nothing(served: tupl
     assert {step.rejected.reason for step in steps if step.rejected} <= {Rejection.HEADER_MISSING, Rejection.NO_CODE}
     assert all(step.rejected for step in steps), "no garbage became a candidate"
     usages = [answer.usage for answer in answers(result.folder)]
-    assert sum(usage.prompt_tokens + usage.answer_tokens for usage in usages) == ledgers[0].spent.tokens <= CAP
+    assert sum(usage.prompt_tokens + usage.answer_tokens for usage in usages) == result.spent["tokens"] <= CAP
     assert all(usage.prompt_tokens > 1000 and 0 < usage.answer_tokens <= 200 for usage in usages)
     assert not any(usage.estimated for usage in usages), "the server's own figures were usable"
     assert np.isfinite(result.best.over_baseline.ratio if result.best else np.nan), "the seed was measured and kept"

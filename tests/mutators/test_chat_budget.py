@@ -1,11 +1,12 @@
 """What the chat answerer spends stays within what it reserved."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from mutators.answerers.budget import Caps
-from mutators.answerers.failures import BudgetSpent
+from mutators.answerers.failures import AnswererPaused, BudgetSpent
 from mutators.answerers.usage import TEMPLATE_TOKENS, Price
 from tests.mutators import chat_server as server
 from tests.mutators.chat_server import says
@@ -33,9 +34,8 @@ def test_the_cap_binds_in_many_threads(ask: Open) -> None:
     assert asked.ledger.spent.usd == pytest.approx(5 * worst_usd)
 
 
-def test_an_unknown_price_binds_by_tokens_and_warns(ask: Open) -> None:
+def test_an_unknown_price_binds_by_tokens(ask: Open) -> None:
     asked = ask(says(GOOD), caps=Caps(tokens=2000), model={"price": Price(prompt=1.0)})
-    assert "the price of m isn't known" in asked.notes[0]
     with pytest.raises(BudgetSpent, match="budget of tokens"):
         asked.until_the_end()
     assert asked.ledger.spent.usd == 0
@@ -58,3 +58,16 @@ def test_what_silence_cost_is_kept_when_the_budget_ends(ask: Open) -> None:
     assert answer.usage.prompt_tokens + answer.usage.answer_tokens == asked.ledger.spent.tokens == 60
     with pytest.raises(BudgetSpent):
         asked()
+
+
+def test_a_call_that_waits_for_room_is_not_made_after_closing(ask: Open) -> None:
+    worst = len(TEXT) + TEMPLATE_TOKENS + 100
+    asked = ask(server.slow(GOOD, 0.02), caps=Caps(tokens=worst + 100), concurrency=2)
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(asked, number) for number in range(2)]
+        while not asked.server.handled.requests:
+            time.sleep(0.01)
+        asked.answerer.close()
+    assert [type(future.exception()) for future in futures].count(AnswererPaused) == 1
+    assert len(asked.server.handled.requests) == 1
+    assert asked.ledger.spent.tokens == 60

@@ -2,11 +2,13 @@
 
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mutators.question import Answer, Layer, Usage
+from mutators.question import Answer, FirstTurn, Layer, Rejected, Rejection, Usage
+from results.codec import decode
 from results.errors import RunDamaged, RunTooNew
 from results.folder import MAILBOX
 from results.mailbox import LEASE_S, Asked, Lease, Mailbox
@@ -45,6 +47,14 @@ def test_the_first_answer_counts_and_comes_back_whole(mailbox: Mailbox, text: st
     assert not mailbox.put(3, answer("another"))
     assert mailbox.answer(3) == answer(text)
     assert mailbox.answered() == {3}
+
+
+def test_an_answer_in_two_turns_comes_back_whole_and_one_from_before_there_were_two_is_read(mailbox: Mailbox) -> None:
+    first = FirstTurn(text="no\ud800", rejected=Rejected(reason=Rejection.NO_CODE, message="send one"))
+    both = replace(answer(), model="m", first=first)
+    assert mailbox.put(3, both)
+    assert mailbox.answer(3) == both
+    assert decode(Answer, '{"text":"+++","answerer":"ann"}') == Answer(text="+++", answerer="ann")
 
 
 def test_leases_keep_people_apart_until_they_run_out(mailbox: Mailbox, clock: Clock) -> None:

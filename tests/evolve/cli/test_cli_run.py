@@ -51,7 +51,7 @@ def test_the_json_document_holds_what_scripts_need(ask) -> None:
     assert document["schema_version"] == 1
     assert document["candidates"] == 12
     assert document["questions_asked"] >= 10
-    assert document["spent"].keys() == {"candidates", "hours"}
+    assert document["spent"].keys() == {"candidates", "hours", "tokens", "usd", "gpu_hours"}
     assert document["stopped_by"] == "candidates"
     assert best["verified"] is True
     assert len(best["id"]) == 64
