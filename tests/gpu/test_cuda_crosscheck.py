@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("cuda.bindings.driver")
+
 from evaluator.cache import BuildCache
 from evaluator.cuda.crosscheck import are_close, kernel_times
 from evaluator.cuda.nvrtc import compile_cuda
