@@ -62,12 +62,20 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
     return BuildCache(tmp_path_factory.mktemp("builds"))
 
 
-@pytest.mark.parametrize("arch", DEVICE_FACTS)
-def test_it_is_built_for_every_scenario_without_spilling(arch: str, cache: BuildCache) -> None:
-    found = examine(SOURCE, TASK, "hopper_182", arch, cache)
+@pytest.mark.parametrize(
+    ("arch", "set_name", "scenarios", "builds"),
+    [
+        ("sm_90a", "hopper_182", 182, 6),  # d64 and d128 in two types, d96, d256
+        *((arch, "quick3", 3, 1) for arch in DEVICE_FACTS if arch != "sm_90a"),
+        *(pytest.param(arch, "hopper_182", 182, 6, marks=pytest.mark.slow) for arch in DEVICE_FACTS if arch != "sm_90a"),
+    ],
+)
+def test_it_is_built_for_every_scenario_without_spilling(
+    arch: str, set_name: str, scenarios: int, builds: int, cache: BuildCache
+) -> None:
+    found = examine(SOURCE, TASK, set_name, arch, cache)
     assert isinstance(found, Gated), found
-    assert len(found.scenarios) == 182
-    assert len(found.facts) == 6, "d64 and d128 in two types, d96, d256"
+    assert (len(found.scenarios), len(found.facts)) == (scenarios, builds)
     for facts in found.facts:
         assert (facts["spill_bytes"], facts["stack_bytes"]) == (0, 0), facts
 
