@@ -134,6 +134,7 @@ def _question(state: State, mutation: Mutation, island: int, parent_id: str, rng
         state.layers[island],
         backend_of(state.candidate(parent_id).language),
         rng,
+        prior=state.prior,
         asked_ids={asked.question.id for asked in state.steps_from(parent_id) if asked.question},
     )
 

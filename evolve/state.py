@@ -13,12 +13,16 @@ from evaluator.task_card import TaskCard
 from evolve.budget import Spent
 from mutators.attempts import Attempt, attempt_of, change_of
 from mutators.question import Layer
+from mutators.record_file import records_from
 from mutators.records import Records
 from population.archive import AddStatus, Member
 from population.candidate import Candidate, Knob, Origin, Step
 from population.islands import IslandArchive
 from population.novelty import Known
 from results.events import Event, FinalMeasured, RunNoted, RunStarted, RunStopped, StepAsked, StepEvaluated, StepFolded, TimeSpent
+
+RECORDS_FACT = "question_records"
+"""The fact of a note that holds the records of earlier runs, as they stood when this one began."""
 
 SAYS_NOTHING = frozenset({Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
 """Verdicts of a final that neither verify nor refute the candidate."""
@@ -59,6 +63,8 @@ class State:
         self.makers: dict[str, Attempt] = {}
         """The folded step that first made a candidate."""
         self.records = Records()
+        self.prior = Records()
+        """What questions gave in earlier runs, as the run's own log holds it."""
         self.finals: dict[str, Outcome] = {}
         self.quarantined: set[str] = set()
         """Candidates whose final refuted them: they are out of the archive."""
@@ -167,6 +173,8 @@ class State:
                 self.spent = replace(self.spent, wall_s=self.spent.wall_s + event.wall_s)
             case RunNoted():
                 self.noted.append(event)
+                if RECORDS_FACT in event.facts:
+                    self.prior = records_from(event.facts[RECORDS_FACT])
             case RunStopped():
                 self.faults = 0
             case RunStarted():
