@@ -16,14 +16,14 @@ from mutators.records import Record, Records
 USUAL_PAID, USUAL_ASKED = 1.0, 4.0
 """What is believed before any answer: one in four pays."""
 
-LEANS_ON_ALL = 50.0
+LEANS_ON_ALL = 20.0
 """Answers that the mean over all layers counts as in a layer's chance: what layers differ in is mostly the step."""
 
-LEANS_ON_LAYER = 1.0
+LEANS_ON_LAYER = 0.4
 """Answers that the layer's mean counts as in a question's chance."""
 
 LAYER_PRIOR, ENTRY_PRIOR, STEP_PRIOR = 20.0, 8.0, 1.0
-"""Most answers of earlier runs that count in a layer's chance and in a question's, and most of their paid steps in a layer's step."""
+"""Up to how many answers earlier runs count in a layer's chance and in a question's, and with how many paid steps in a layer's step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +91,11 @@ class Past:
 
 
 def _counts(own: Record | None, before: Record | None, most: float) -> tuple[float, float]:
-    """Paid and asked, with earlier runs scaled down to ``most`` answers."""
+    """Paid and asked; earlier runs fill up the run's own answers to ``most`` at most, so wrong ones are soon overruled."""
     paid, asked = (float(own.paid), float(own.asked)) if own else (0.0, 0.0)
-    if before is None or not before.asked:
+    if before is None or not before.asked or asked >= most:
         return paid, asked
-    share = min(1.0, most / before.asked)
+    share = min(1.0, (most - asked) / before.asked)
     return paid + share * before.paid, asked + share * before.asked
 
 
