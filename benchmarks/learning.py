@@ -1,17 +1,17 @@
 """Whether the choice of questions learns: questions needed to reach a goal, against uniform choice, with simulated answerers.
 
-`python benchmarks/learning.py [SEEDS] [CASE ...]` prints for every case how many questions both need (median) and how many times fewer
-the learning choice needs (ratio of means over the seeds, 95 % bootstrap interval). About three minutes for 50 seeds.
+`python benchmarks/learning.py [SEEDS] [CASE ...]` prints for every case how many questions both need (median) and how many times
+fewer the learning choice needs (ratio of means over the seeds, 95 % bootstrap interval). About four minutes for 50 seeds.
 
-What unlocks what is known here and hidden from the choice. A world holds log speed in stocks, one a layer; most of it sits in two or
-three layers, which ones is drawn. Two stocks open only once part of the others is spent, as a bottleneck moves. Of the bank's
-questions many unlock nothing and some do harm. The others unlock a part of what is left in their layer, by a chance of their own that
-depends on the moment, halves nearly with each success, and is lower again for a question that this kernel has heard in vain. Moments
-come from the product's own rules, so stalls and failures restrict both choices alike. The goal is a fixed part of all stocks.
+What unlocks what is known here and hidden from the choice. A world holds log speed in stocks, one a layer; most of it sits in two
+or three layers, which ones is drawn. Two stocks open only once part of the others is spent, as a bottleneck moves. Of the bank's
+questions many unlock nothing and some do harm. The others unlock a part of what is left in their layer, by a chance of their own
+that depends on the moment, nearly halves with each success, and is lower for a question that this kernel has heard in vain.
+Moments come from the product's own rules, so stalls and failures restrict both choices alike. The goal is a part of all stocks.
 
 Cases: `first` is a project's first run. `later` has the records of eight earlier runs of 120 questions each, on kernels with
-other stocks, where one question in five works otherwise than before. `misled` has the records of runs that tell nothing about this
-world. `short` asks how far the first 40 questions of a first run come. `even` has equal stocks and nothing but good questions.
+other stocks, where one question in five works otherwise than before. `misled` has the records of runs whose questions worked quite
+otherwise. `short` asks how far the first 40 questions of a first run come. `even` has equal stocks and nothing but good questions.
 """
 
 import math
@@ -64,7 +64,7 @@ class Model:
 
 @dataclass(kw_only=True)
 class World:
-    """One kernel and its answerer. ``quality``: a question's chance; -1 does harm. ``fit``: a factor for each question and moment."""
+    """One kernel and its answerer. ``quality``: a question's chance, -1 for harm; ``fit``: a factor for a question and moment."""
 
     model: Model
     stocks: dict[Layer, float]
@@ -106,14 +106,20 @@ class World:
 
 
 def _attempt(
-    number: int, parent: str, question: Question, verdict: Verdict, log: float | None = None, accepted: bool = False, noise: float = 0
+    number: int,
+    parent: str,
+    question: Question,
+    verdict: Verdict,
+    log: float | None = None,
+    accepted: bool = False,
+    noise: float = 0,
 ) -> Attempt:
     change = None
     if log is not None:
         ratio = math.exp(log)
         change = Change(
-            ratio=ratio, low=math.exp(log - 2 * noise), best_scenario="a", best_ratio=ratio, worst_scenario="b", worst_ratio=ratio,
-            rest_ratio=ratio, scenarios=2,
+            ratio=ratio, low=math.exp(log - 2 * noise), best_scenario="a", best_ratio=ratio, worst_scenario="b",
+            worst_ratio=ratio, rest_ratio=ratio, scenarios=2,
         )  # fmt: skip
     return Attempt(
         number=number, island=0, parent_id=parent, candidate_id=f"c{number}", verdict=verdict.value, accepted=accepted,
@@ -178,11 +184,16 @@ def _asked(entry: Entry, moment: Moment) -> Question:
     )  # fmt: skip
 
 
-def learning(prior: Records = Records()) -> Chooser:
+def learning(prior: Records) -> Chooser:
     """The product's own choice, with the records of earlier runs."""
 
     def chosen(
-        bank: Sequence[Entry], moment: Moment, records: Records, layers: Sequence[Layer], rng: np.random.Generator, asked: set[str]
+        bank: Sequence[Entry],
+        moment: Moment,
+        records: Records,
+        layers: Sequence[Layer],
+        rng: np.random.Generator,
+        asked: set[str],
     ) -> Question:
         return choose(bank, moment, {}, records, layers, BACKEND, rng, prior=prior, asked_ids=asked)
 
@@ -246,11 +257,13 @@ EVEN = Model(concentration=1000.0, useless=0.0, harmful=0.0, locked=0)
 
 
 def questions_needed(case: str, bank: Sequence[Entry], seed: int, runs: int = EARLIER_RUNS) -> tuple[float, float]:
-    """Questions to the goal by uniform and by learning choice in one world; in the case `short` log speed after 40, learning first."""
+    """Questions to the goal by uniform and by learning choice in one world; in the case `short` log speed by learning and uniform."""
     model = EVEN if case == "even" else Model()
     quality = draw_quality(bank, model, np.random.default_rng([seed, 11]))
     prior = earlier_records(bank, model, quality, seed, runs) if case in ("later", "misled") else Records()
-    here = draw_quality(bank, model, np.random.default_rng([seed, 12])) if case == "misled" else related(bank, model, quality, seed)
+    here = (
+        draw_quality(bank, model, np.random.default_rng([seed, 12])) if case == "misled" else related(bank, model, quality, seed)
+    )
     by = {
         name: run(bank, world_of(bank, model, seed, dict(here)), chooser, seed, 40 if case == "short" else MOST_QUESTIONS)
         for name, chooser in (("uniform", uniform), ("learning", learning(prior)))

@@ -1,12 +1,13 @@
 """How fast lines that come back are found: `python benchmarks/loops.py [LINEAGE] [LINES]`.
 
-A lineage of LINEAGE attempts (1,000), each of which takes away and brings LINES lines (60), one in ten of them from earlier in the
-lineage. Prints the time of one search, as the loop does it once a step, and compares its answer with a comparison byte by byte.
+A lineage of LINEAGE attempts (1,000), each of which takes away and brings LINES lines (60), one in ten of them from earlier in
+the lineage. Prints the time of one search, as the loop does it once a step, and compares its answer with a comparison byte by byte.
 """
 
 import random
 import sys
 import time
+from itertools import pairwise
 
 from mutators.attempts import Attempt, line_changes
 from mutators.moments import readded
@@ -30,8 +31,8 @@ def lineage(length: int, changed: int, rng: random.Random) -> tuple[list[Attempt
         added, deleted = line_changes(sources[-2], sources[-1])
         attempts.append(
             Attempt(
-                number=number, island=0, parent_id=f"c{number}", candidate_id=f"c{number + 1}", verdict="OK", accepted=True, added=added,
-                deleted=deleted,
+                number=number, island=0, parent_id=f"c{number}", candidate_id=f"c{number + 1}", verdict="OK", accepted=True,
+                added=added, deleted=deleted,
             )
         )  # fmt: skip
     return attempts, sources
@@ -40,7 +41,7 @@ def lineage(length: int, changed: int, rng: random.Random) -> tuple[list[Attempt
 def byte_by_byte(sources: list[str]) -> int:
     """Lines of the last edit that some earlier edit of the lineage had deleted, from the texts themselves."""
     deleted: set[str] = set()
-    for before, after in zip(sources[:-2], sources[1:-1], strict=True):
+    for before, after in pairwise(sources[:-1]):
         deleted |= set(_only(before, after))
     return sum(line in deleted for line in _only(sources[-1], sources[-2]))
 
@@ -66,7 +67,10 @@ def main() -> None:
         found = readded(attempts[-1], attempts)
     took_ms = (time.process_time() - start) / repeats * 1e3
     lines = found.lines if found else 0
-    print(f"{length} attempts of {changed} lines: {took_ms:.2f} ms of processor time a search, {lines} lines came back; byte by byte {byte_by_byte(sources)}")
+    print(
+        f"{length} attempts of {changed} lines: {took_ms:.2f} ms of processor time a search; {lines} lines came back, "
+        f"{byte_by_byte(sources)} by a comparison byte by byte"
+    )
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from evolve.executors.base import Executor
 from evolve.journal import Journal
 from evolve.loop import Search
 from evolve.parts import Parts, assemble
-from evolve.state import State
 from evolve.remembering import keep, noted_earlier
+from evolve.state import State
 from evolve.stopping import StopReason, StopRequest
 from results.events import Event, RunNoted, RunStarted
 from results.folder import new_run_folder

@@ -27,7 +27,12 @@ def noted_earlier(root: Path, config: RunConfig) -> tuple[RunNoted, ...]:
         return ()
     runs = sum(run.backend == config.task.backend for run in found.runs)
     asked = sum(record.asked for record in records.layers.values())
-    return (RunNoted(text=f"records of {asked} questions in {runs} earlier runs count from here on", facts={RECORDS_FACT: plain_records(records)}),)
+    return (
+        RunNoted(
+            text=f"records of {asked} questions in {runs} earlier runs count from here on",
+            facts={RECORDS_FACT: plain_records(records)},
+        ),
+    )
 
 
 def keep(root: Path, config: RunConfig, state: State) -> str | None:
@@ -36,7 +41,12 @@ def keep(root: Path, config: RunConfig, state: State) -> str | None:
         return None
     questions = {key_of(asked.question): asked.question for asked in state.asked if asked.question}
     asked = tuple(
-        Asked(key=key, layer=questions[key].layer, record=record, text=questions[key].text if questions[key].entry_id in PEOPLE else "")
+        Asked(
+            key=key,
+            layer=questions[key].layer,
+            record=record,
+            text=questions[key].text if questions[key].entry_id in PEOPLE else "",
+        )
         for key, record in state.records.entries.items()
     )
     run = RunRecords(name=config.run.name, task=state.card.name, backend=config.task.backend, asked=asked)

@@ -26,7 +26,9 @@ REQUEST = "Make this kernel faster in as many scenarios as possible, and keep it
 """What the arm with tools is asked at every step."""
 
 
-def phrased(arm: Arm, question: Question, bank: Sequence[Entry], facts: Mapping[str, FactValue], tools: Sequence[str]) -> Question:
+def phrased(
+    arm: Arm, question: Question, bank: Sequence[Entry], facts: Mapping[str, FactValue], tools: Sequence[str]
+) -> Question:
     """The question in the form of an arm: its text and id change, its entry, layer, moment and facts stay.
 
     ``facts`` are all that is known about the parent, ``tools`` name what the answerer may call (with one line on each); only the

@@ -19,41 +19,49 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _PROGRESS = re.compile(
-    r"\b(?:faster|improv\w+|gain(?:s|ed)?|speed-?ups?|speed|headroom|room for|optimi[sz]ations?|optimi[sz]e|levers?|slack|accelerations?|"
+    r"\b(?:faster|improv\w+|gain(?:s|ed)?|speed-?ups?|speed|headroom|room for|optimi[sz]ations?|optimi[sz]e|levers?|"
+    r"slack|accelerations?|"
     r"performance|squeezed?|any better|directions?|opportunit\w+|avenues?|move the numbers|(?:change|edit) would help|"
     r"beat(?:ing|en)?)\b",
     re.IGNORECASE,
 )
 _FOR_GOOD = re.compile(
-    r"\b(?:left|remain\w*|further|any ?more|no longer|possible|achievable|any (?:faster|better)|made faster|available|unlikely|"
-    r"out of (?:the question|reach)|to (?:gain|win|exploit|be gained)|beyond|explored|exhausted|diminishing|on (?:this|one) \w+|"
+    r"\b(?:left|remain\w*|further|any ?more|no longer|possible|achievable|any (?:faster|better)|made faster|available|"
+    r"unlikely|"
+    r"out of (?:the question|reach)|to (?:gain|win|exploit|be gained)|beyond|explored|exhausted|diminishing|"
+    r"on (?:this|one) \w+|"
     r"from here|than this|zero|no more|additional|another|allow|make it|help|noise)\b",
     re.IGNORECASE,
 )
 _ARRIVED = re.compile(
-    rf"\b(?:at|hit|hits|reach(?:ed|es)|arrived at|sits at|as|near|close to)\b (?:roughly |about |essentially )?(?:the|its|a|an|our|that)\b(?! moment)"
-    rf"[^,;:\d]{{0,25}}\b{_LIMIT}\b(?! (?:rate|number|of a row|for))|\b(?:the|its|theoretical|physical) (?:\w+ )?{_LIMIT}\b (?:has|have) been (?:reached|hit)\b",
+    rf"\b(?:at|hit|hits|reach(?:ed|es)|arrived at|sits at|as|near|close to)\b (?:roughly |about |essentially )?(?:the|"
+    rf"its|a|an|our|that)\b(?! moment)"
+    rf"[^,;:\d]{{0,25}}\b{_LIMIT}\b(?! (?:rate|number|of a row|for))|\b(?:the|its|theoretical|"
+    rf"physical) (?:\w+ )?{_LIMIT}\b (?:has|have) been (?:reached|hit)\b",
     re.IGNORECASE,
 )
 _CEILING = re.compile(
     r"\bend of the (?:road|line)\b|\bno way (?:past|around|beyond)\b|\bas (?:fast|good) as (?:it|this|the)\b|"
     r"\b(?:essentially|effectively|practically|already|near|is)[ -]optimal\b(?! (?:number|tile|value|order|for a))|"
-    r"\b(?:the )?(?:best|fastest) (?:\w+ )?(?:that )?(?:can be (?:done|had|achieved|reached)|possible|achievable|this \w+ permits)\b|"
-    r"\b(?:gap|rest|distance)\b[^,;:]{0,20}\b(?:can't|cannot) be \w+|\bsee no (?:\w+ )?(?:lever|way|room)\b|\bany better than this\b",
+    r"\b(?:the )?(?:best|fastest) (?:\w+ )?(?:that )?(?:can be (?:done|had|achieved|reached)|possible|achievable|"
+    r"this \w+ permits)\b|"
+    r"\b(?:gap|rest|distance)\b[^,;:]{0,20}\b(?:can't|cannot) be \w+|\bsee no (?:\w+ )?(?:lever|way|room)\b|"
+    r"\bany better than this\b",
     re.IGNORECASE,
 )
-_WHOLE = (
-    r"(?:kernel|code|source|work|task|job|assignment|optimi[sz]ation(?: process)?|implementation|solution|search|everything|version)"
-)
+_WHOLE = r"(?:kernel|code|source|work|task|job|assignment|optimi[sz]ation(?: process)?|implementation|solution|search|everything|version)"
 _DONE = re.compile(
     r"^(?:done|finished|completed?)\b\W|\b(?:i'm|i am|we're|we are) (?:now )?(?:done|finished)\b|"
-    rf"\b(?:the|this|my|our) (?:\w+ )?{_WHOLE}(?: here)? (?:is|are) (?:now |all )?(?:done|completed?|finished|final|ready|solved)\b"
+    rf"\b(?:the|this|my|our) (?:\w+ )?{_WHOLE}(?: here)? (?:is|are) (?:now |all )?(?:done|completed?|finished|final|"
+    rf"ready|solved)\b"
     r"(?! (?:in|at|by|when|with|once|for the next))|"
     rf"\b(?:consider|call|declare|regard)\b[^,;:]{{0,20}}\b{_WHOLE}\b[^,;:]{{0,8}}\b(?:done|complete|finished|final)\b|"
-    r"\b(?:no|nothing)\b[^,;:]{0,12}\b(?:changes?|edits?|work|action|modifications?)\b[^,;:]{0,12}\b(?:needed|required|necessary|proposed)\b|"
+    r"\b(?:no|nothing)\b[^,;:]{0,12}\b(?:changes?|edits?|work|action|modifications?)\b[^,;:]{0,12}\b(?:needed|"
+    r"required|necessary|proposed)\b|"
     r"\b(?:propose|recommend|suggest) no\b|"
     r"\bnothing (?:else |more |further )?(?:remains |is left |left )?to (?:be done|do|change|fix)\b(?! after)|"
-    r"\b(?:goal|target|objective|criterion|requirement|requested speed-?up)s?\b (?:of [\d.]+x? )?(?:has been|have been|is|are|was)"
+    r"\b(?:goal|target|objective|criterion|requirement|requested speed-?up)s?\b (?:of [\d.]+x? )?(?:has been|"
+    r"have been|is|are|was)"
     r" (?:now |all )?(?:met|reached|achieved|satisfied|fulfilled)\b|\b(?:satisfies|meets) (?:every|all|each)\b|"
     r"\b(?:leave|leaving|keep|keeping|submit)\b[^,;:]{0,15}\b(?:kernel|source|code|parent|everything)\b[^,;:]{0,8}"
     r"\b(?:unchanged|as is|as it is)\b|\bparent,? unchanged\b|\bfinal version\b(?! of)|\breleased as it is\b|"
@@ -76,7 +84,8 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n(?=[-*+] )")
 def claim_in(text: str) -> Claim:
     """What the prose of a text claims about its kernel as a whole: a ceiling, that it is done, or nothing.
 
-    Code fences and SEARCH/REPLACE blocks are left out. A ceiling outranks done; sentences with a condition or a denial claim nothing.
+    Code fences and SEARCH/REPLACE blocks are left out. A ceiling outranks done; a sentence with a condition or a denial claims
+    nothing.
     """
     found = {claim_of(sentence) for sentence in sentences(text)}
     return next((claim for claim in (Claim.CEILING, Claim.DONE) if claim in found), Claim.NONE)

@@ -237,7 +237,11 @@ def _scenario_facts(card: TaskCard, name: str, knobs: Sequence[Knob]) -> dict[st
     if scenario is None:
         return {}
     symbols = scenario.symbols
-    query_tile, key_tile, stages = query_tile_of(knobs, symbols), tile_of(knobs, KEY_TILE, symbols), tile_of(knobs, STAGES, symbols)
+    query_tile, key_tile, stages = (
+        query_tile_of(knobs, symbols),
+        tile_of(knobs, KEY_TILE, symbols),
+        tile_of(knobs, STAGES, symbols),
+    )
     facts: dict[str, FactValue] = dict(symbols)
     facts.update(shape_facts(symbols, query_tile, key_tile))
     if query_tile:

@@ -1,4 +1,4 @@
-"""Facts about a GPU's units that follow from a scenario's shape, the tile sizes and the compiled kernel: cycles, registers, waves."""
+"""Facts about a GPU's units that follow from shape, tile sizes and compiled kernel: cycles, registers, waves."""
 
 import math
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ WARPGROUP_ROWS = 64
 def gpu_facts(facts: Mapping[str, FactValue]) -> dict[str, FactValue]:
     """Cycles of a tile on both units, registers of the accumulators, and the last wave; what isn't known is absent.
 
-    ``exp_cycles`` and ``mma_cycles`` are the least that one multiprocessor needs for a tile of ``query_tile`` x ``key_tile`` scores;
-    16-bit types on architectures whose rates are in the table above.
+    ``exp_cycles`` and ``mma_cycles`` are the least that one multiprocessor needs for a tile of ``query_tile`` x ``key_tile``
+    scores; 16-bit types on architectures whose rates are in the table above.
     """
     found: dict[str, FactValue] = {}
     width, keys, rows = (_whole(facts, name) for name in ("d", "key_tile", "query_tile"))

@@ -2,8 +2,8 @@
 
 A layer is worth the chance that an answer pays, times the step that it then brings, over its cost. The chance is a Beta belief
 about a yes or no, so sampling from it (Thompson) is sound. The step is the mean of the layer's last paid steps, with an
-inverse gamma belief as for exponentially distributed steps. Chances of questions lean on their layer's, those of layers on the mean of all:
-a hundred arms learn little from sixty answers each alone.
+inverse gamma belief as for exponentially distributed steps. Chances of questions lean on their layer's, those of layers on the
+mean of all: a hundred arms learn little from sixty answers each alone.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ USUAL_PAID, USUAL_ASKED = 1.0, 4.0
 """What is believed before any answer: one in four pays."""
 
 LEANS_ON_ALL = 20.0
-"""Answers that the mean over all layers counts as in a layer's chance: what layers differ in is mostly the step."""
+"""Answers that the mean over all layers counts as in a layer's chance: layers differ more in the step than in the chance."""
 
 LEANS_ON_LAYER = 0.4
 """Answers that the layer's mean counts as in a question's chance."""
 
-LAYER_PRIOR, ENTRY_PRIOR, STEP_PRIOR = 20.0, 8.0, 1.0
-"""Up to how many answers earlier runs count in a layer's chance and in a question's, and with how many paid steps in a layer's step."""
+LAYER_PRIOR, ENTRY_PRIOR, STEP_PRIOR = 20.0, 20.0, 1.0
+"""Up to how many answers earlier runs count in a layer's chance and in a question's, with how many paid steps in a layer's step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +58,15 @@ class Past:
         """How likely an answer about this layer pays."""
         paid, asked = USUAL_PAID, USUAL_ASKED
         for known in Layer:
-            more_paid, more_asked = _counts(self.records.layers.get(known), self.prior.layers.get(known), LAYER_PRIOR)
+            more_paid, more_asked = _counts(_late(self.records.layers.get(known)), self.prior.layers.get(known), LAYER_PRIOR)
             paid, asked = paid + more_paid, asked + more_asked
-        own_paid, own_asked = _counts(self.records.layers.get(layer), self.prior.layers.get(layer), LAYER_PRIOR)
+        own_paid, own_asked = _counts(_late(self.records.layers.get(layer)), self.prior.layers.get(layer), LAYER_PRIOR)
         return _leaning(own_paid, own_asked, paid / asked, LEANS_ON_ALL)
 
     def entry_chance(self, entry_id: str, usual: float) -> Chance:
         """How likely an answer to this question pays, where ``usual`` is the chance in its layer."""
-        paid, asked = _counts(self.records.entries.get(entry_id), self.prior.entries.get(entry_id), ENTRY_PRIOR)
+        own = self.records.entries.get(entry_id, Record())
+        paid, asked = _counts((float(own.paid), float(own.asked)), self.prior.entries.get(entry_id), ENTRY_PRIOR)
         return _leaning(paid, asked, usual, LEANS_ON_LAYER)
 
     def _step(self, layer: Layer, rng: np.random.Generator) -> float:
@@ -90,9 +91,14 @@ class Past:
         return own.cost / own.asked / (cost / asked) if own is not None and own.asked else 1.0
 
 
-def _counts(own: Record | None, before: Record | None, most: float) -> tuple[float, float]:
+def _late(own: Record | None) -> tuple[float, float]:
+    """Paid and asked of late: a layer is used up as it is taken."""
+    return (own.late_paid, own.late_asked) if own else (0.0, 0.0)
+
+
+def _counts(own: tuple[float, float], before: Record | None, most: float) -> tuple[float, float]:
     """Paid and asked; earlier runs fill up the run's own answers to ``most`` at most, so wrong ones are soon overruled."""
-    paid, asked = (float(own.paid), float(own.asked)) if own else (0.0, 0.0)
+    paid, asked = own
     if before is None or not before.asked or asked >= most:
         return paid, asked
     share = min(1.0, (most - asked) / before.asked)

@@ -62,8 +62,8 @@ def notice(history: Sequence[Attempt], parent_id: str, settings: MomentSettings)
     """The moment for the next question to this parent; ``history`` is its island's, oldest first.
 
     In this order: a suspicious step (the one that made the parent, before anything is built on it, or a child faster than
-    physics), then what the last attempt from this parent showed: failure, loop, ceiling or done claim; then the
-    island's stall; then that last attempt's regression or missed prediction; else routine. A moment that speaks about the last attempt isn't
+    physics), then what the last attempt from this parent showed: failure, loop, ceiling or done claim; then the island's stall;
+    then that last attempt's regression or missed prediction; else routine. A moment that speaks about the last attempt isn't
     repeated: where that attempt already answered a question of this moment, the next in the order applies.
     """
     last = last_from(history, parent_id)

@@ -6,8 +6,8 @@ import numpy as np
 
 from evaluator.expression import ExpressionError, Mode, parse
 from mutators.bank import Entry
-from mutators.question import FactValue, Layer, Moment, Question
 from mutators.learning import Past
+from mutators.question import FactValue, Layer, Moment, Question
 from mutators.records import Records
 from population.candidate import Language, hash_text
 

@@ -1,7 +1,7 @@
 """What questions gave in earlier runs: one small JSON file beside the runs, an entry a run, written under a lock.
 
-Records help a run, they never hinder it: a file that is missing, broken, newer or locked for long reads as no records with a
-sentence on why, and a run that can't write its own goes on. A run that is written again replaces its own entry, so nothing counts twice.
+Records help a run, they never hinder it: a file that is broken, newer or locked for long reads as no records with a sentence on
+why, and a run that can't write its own goes on. A run that is written again replaces its own entry, so nothing counts twice.
 """
 
 import fcntl
@@ -140,7 +140,9 @@ def _write(path: Path, runs: Sequence[RunRecords]) -> None:
 
 
 def _plain_run(run: RunRecords) -> dict[str, object]:
-    asked = {one.key: {"layer": one.layer.value, **({"text": one.text} if one.text else {}), **plain(one.record)} for one in run.asked}
+    asked = {
+        one.key: {"layer": one.layer.value, **({"text": one.text} if one.text else {}), **plain(one.record)} for one in run.asked
+    }
     return {"name": run.name, "task": run.task, "backend": run.backend, "asked": asked}
 
 

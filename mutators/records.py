@@ -14,8 +14,11 @@ SECONDS_PER_ATTEMPT = 60.0
 USD_PER_ATTEMPT = 0.10
 """Money that weighs as much as one attempt in ``Record.cost``."""
 
-STEP_FADING = 0.6
+STEP_FADING = 0.75
 """What a paid step still counts for in ``Record.step`` after the next one: what is left in a layer shrinks as it is taken."""
+
+ANSWER_FADING = 0.95
+"""What an answer still counts for in ``late_asked`` and ``late_paid`` after the next one about the same matter."""
 
 PEOPLE = frozenset({"human", "information"})
 """Entry ids of what people asked or only told; each text has a record of its own."""
@@ -28,9 +31,9 @@ class Record:
     """Counts of one question or layer.
 
     ``answered``: answers that made a candidate. ``gain``: sum over accepted answers of max(0, log of the verified ratio to the
-    parent), verified meaning its lower bound where both were timed in the same scenarios. ``best`` is the largest of these, ``paid``
-    counts those above 0; ``recent_gain`` and ``recent_paid`` are sum and count of these with each faded by STEP_FADING for every
-    one after it.
+    parent), verified meaning its lower bound where both were timed in the same scenarios. ``best`` is the largest of these,
+    ``paid`` counts those above 0; ``recent_gain`` and ``recent_paid`` are sum and count of these with each faded by STEP_FADING
+    for every one after it, ``late_asked`` and ``late_paid`` count answers faded by ANSWER_FADING.
     """
 
     asked: int = 0
@@ -41,6 +44,8 @@ class Record:
     paid: int = 0
     recent_gain: float = 0.0
     recent_paid: float = 0.0
+    late_asked: float = 0.0
+    late_paid: float = 0.0
     wall_s: float = 0.0
     cost_usd: float = 0.0
 
@@ -61,6 +66,8 @@ class Record:
             paid=self.paid + (gain > 0),
             recent_gain=self.recent_gain * STEP_FADING + gain if gain > 0 else self.recent_gain,
             recent_paid=self.recent_paid * STEP_FADING + 1 if gain > 0 else self.recent_paid,
+            late_asked=self.late_asked * ANSWER_FADING + 1,
+            late_paid=self.late_paid * ANSWER_FADING + (gain > 0),
             wall_s=self.wall_s + attempt.wall_s,
             cost_usd=self.cost_usd + attempt.cost_usd,
         )
@@ -94,7 +101,6 @@ class Records:
             entries={**self.entries, key: entry.plus(attempt)},
             layers={**self.layers, question.layer: layer.plus(attempt)},
         )
-
 
     def joined(self, other: "Records") -> "Records":
         """Two records as one, question by question and layer by layer, in a fixed order."""

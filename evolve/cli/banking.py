@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, int | float]
 Root = Annotated[Path, typer.Option("--root", metavar="FOLDER", help="Folder that holds the runs.")]
-Files = Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Further banks, such as a task's questions.toml.", show_default=False)]
+Files = Annotated[
+    list[Path] | None, typer.Argument(metavar="FILE", help="Further banks, such as a task's questions.toml.", show_default=False)
+]
 
 app = typer.Typer(
     help="Read the question bank, check it, see what its questions gave, add one.", no_args_is_help=True, rich_markup_mode=None
@@ -37,7 +39,11 @@ def list_questions(
     from mutators.bank import BACKENDS, load_bank
     from mutators.question import Layer, Moment
 
-    for option, value, allowed in (("layer", layer, list(Layer)), ("moment", moment, list(Moment)), ("backend", backend, list(BACKENDS))):
+    for option, value, allowed in (
+        ("layer", layer, list(Layer)),
+        ("moment", moment, list(Moment)),
+        ("backend", backend, list(BACKENDS)),
+    ):
         _known(option, value, allowed)
     chosen = [
         entry
@@ -64,7 +70,9 @@ def lint_banks(files: Files = None) -> None:
     complaints = lint(bank)
     write(map(str, complaints))
     if complaints:
-        raise CommandError(f"{len(complaints)} complaints about {len(bank)} questions; docs/questions.md has the rules", Exit.CONFIG)
+        raise CommandError(
+            f"{len(complaints)} complaints about {len(bank)} questions; docs/questions.md has the rules", Exit.CONFIG
+        )
     say(f"{len(bank)} questions keep the rules")
 
 
@@ -85,25 +93,33 @@ def stats(
     shown = {key: row for key, row in questions.items() if not people or key in texts}
     if as_json:
         rows = [{"key": key, "text": texts.get(key, ""), **row} for key, row in shown.items()]
-        print_json({"runs": len(found.runs), "layers": [{"layer": name, **row} for name, row in layers.items()], "questions": rows})
+        print_json(
+            {"runs": len(found.runs), "layers": [{"layer": name, **row} for name, row in layers.items()], "questions": rows}
+        )
         return
     titles = ("asked", "accepted", "gain %", "gain per answer %", "cost")
     if not people:
         write([*table(("layer", *titles), ((name, *_cells(row)) for name, row in layers.items())), ""])
     write(table(("question", *titles), ((key, *_cells(row)) for key, row in shown.items())))
     write(line for key in shown if key in texts for line in ("", f"{key}:", f"  {texts[key]}"))
-    say(f"{len(found.runs)} runs in {root}; gain is the sum of verified steps, cost counts answers, minutes and money (docs/questions.md)")
+    say(f"{len(found.runs)} runs in {root}; gain: sum of verified steps; cost: answers, minutes and money (docs/questions.md)")
 
 
 @app.command("add")
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Bank to add to, such as a task's questions.toml.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Bank to add to, such as a task's questions.toml.", show_default=False)
+    ],
     entry_id: Annotated[str, typer.Option("--id", metavar="ID", help="Lower-case words joined by hyphens.", show_default=False)],
     layer: Annotated[str, typer.Option(metavar="LAYER", help="Layer it asks about.", show_default=False)],
     settle: Annotated[str, typer.Option(metavar="TEXT", help="What the harness would look at.", show_default=False)],
-    moments: Annotated[list[str], typer.Option("--moment", metavar="MOMENT", help="When it is asked; may be repeated.", show_default=False)],
+    moments: Annotated[
+        list[str], typer.Option("--moment", metavar="MOMENT", help="When it is asked; may be repeated.", show_default=False)
+    ],
     text: Annotated[str, typer.Option(metavar="TEXT", help="The question, with {slots} for facts.")] = "",
-    asked: Annotated[str, typer.Option("--asked", metavar="KEY", help="Take the text that a person asked (see stats --people).")] = "",
+    asked: Annotated[
+        str, typer.Option("--asked", metavar="KEY", help="Take the text that a person asked (see stats --people).")
+    ] = "",
     when: Annotated[str, typer.Option(metavar="CONDITION", help="Precondition over facts.")] = "",
     command: Annotated[str, typer.Option(metavar="TEXT", help="The same matter as an order, for comparisons.")] = "",
     root: Root = Path("runs"),
@@ -115,8 +131,8 @@ def add(
     if bool(text) == bool(asked):
         raise CommandError("give the question by --text, or by --asked with the key of one that a person asked", Exit.USAGE)
     fields = {
-        "id": entry_id, "layer": layer, "moments": moments, "text": text or _text_asked(root, asked), "when": when, "settle": settle,
-        "command": command,
+        "id": entry_id, "layer": layer, "moments": moments, "text": text or _text_asked(root, asked), "when": when,
+        "settle": settle, "command": command,
     }  # fmt: skip
     addition = toml_of({name: value for name, value in fields.items() if value})
     before = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -144,7 +160,9 @@ def _text_asked(root: Path, key: str) -> str:
     found = recall(root / FILE_NAME)
     texts = {one.key: one.text for run in found.runs for one in run.asked if one.text}
     if key not in texts:
-        raise CommandError(f"--asked {key}: no person asked that in {root}; askevolve bank stats --people lists the keys", Exit.USAGE)
+        raise CommandError(
+            f"--asked {key}: no person asked that in {root}; askevolve bank stats --people lists the keys", Exit.USAGE
+        )
     return texts[key]
 
 
@@ -161,8 +179,8 @@ def _totals(runs: "tuple[RunRecords, ...]") -> "tuple[dict[str, Row], dict[str, 
 
 def _row(record: "Record") -> "Row":
     return {
-        "asked": record.asked, "answered": record.answered, "accepted": record.accepted, "gain_log": record.gain, "best_log": record.best,
-        "cost": record.cost, "wall_s": record.wall_s, "cost_usd": record.cost_usd,
+        "asked": record.asked, "answered": record.answered, "accepted": record.accepted, "gain_log": record.gain,
+        "best_log": record.best, "cost": record.cost, "wall_s": record.wall_s, "cost_usd": record.cost_usd,
     }  # fmt: skip
 
 

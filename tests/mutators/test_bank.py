@@ -67,7 +67,13 @@ def test_good_command_is_taken() -> None:
 
 
 def test_an_entry_is_written_as_it_is_read() -> None:
-    fields = {"id": "x", "layer": "plan", "moments": ["stall", "loop"], "text": 'Says \"{message}\" \\ and what?', "settle": "time, é"}
+    fields = {
+        "id": "x",
+        "layer": "plan",
+        "moments": ["stall", "loop"],
+        "text": 'Says "{message}" \\ and what?',
+        "settle": "time, é",
+    }
     read = read_bank(toml_of(fields), "own.toml")[0]
     assert (read.id, read.layer, read.moments, read.text, read.settle) == (
         "x", Layer.PLAN, (Moment.STALL, Moment.LOOP), fields["text"], "time, é",

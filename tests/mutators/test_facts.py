@@ -220,7 +220,11 @@ def test_cycles_are_absent_where_the_rates_are_not_known() -> None:
 
 def test_failures_in_a_row_at_one_stage() -> None:
     wrong = failure_of(wrong_outcome())
-    history = [attempt(0, change=change(0.9)), attempt(1, verdict="WRONG", failure=wrong), attempt(2, verdict="WRONG", failure=wrong)]
+    history = [
+        attempt(0, change=change(0.9)),
+        attempt(1, verdict="WRONG", failure=wrong),
+        attempt(2, verdict="WRONG", failure=wrong),
+    ]
     assert facts(history=history)["same_stage_streak"] == 2
     assert "same_stage_streak" not in facts(history=[*history, attempt(3, change=change(0.9))])
 
@@ -233,7 +237,11 @@ def test_predictions_are_held_against_what_came_out() -> None:
 
 
 def test_most_questions_about_a_gpu_can_be_asked_of_a_hopper_kernel() -> None:
-    knobs = (Knob(name="WARPGROUPS", value=2, choices=(2, 3)), Knob(name="BLOCK_N", value=128, choices=(128,)), Knob(name="STAGES", value=2, choices=(2,)))
+    knobs = (
+        Knob(name="WARPGROUPS", value=2, choices=(2, 3)),
+        Knob(name="BLOCK_N", value=128, choices=(128,)),
+        Knob(name="STAGES", value=2, choices=(2,)),
+    )
     compiled = {
         "registers": 168, "spill_bytes": 0, "shared_bytes": 200000, "block_threads": 384, "blocks_per_sm": 1, "warps_per_sm": 12,
         "occupancy_pct": 18.75, "occupancy_limit": "registers", "uses_wgmma": True, "uses_tma": True, "hgmma_count": 64, "wgmma_wait_count": 6,

@@ -186,7 +186,9 @@ def test_a_run_of_its_own_overrules_wrong_records_of_earlier_ones() -> None:
     earlier = NO_RECORDS
     for number in range(500):
         name = ("was-good", "is-good")[number % 2]
-        earlier = earlier.plus(attempt(number, question=question(name, Layer.MEMORY), accepted=number % 2 == 0, change=change(1.05)))
+        earlier = earlier.plus(
+            attempt(number, question=question(name, Layer.MEMORY), accepted=number % 2 == 0, change=change(1.05))
+        )
     rng = np.random.default_rng(1)
     records, asked_of = NO_RECORDS, []
     for number in range(120):

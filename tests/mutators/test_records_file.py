@@ -13,7 +13,9 @@ from mutators.record_file import FILE_NAME, Asked, RunRecords, plain_records, re
 from mutators.records import Record, Records, key_of, records_of
 from tests.mutators.factories import attempt, change, question
 
-ONE = Asked(key="free-loads", layer=Layer.MEMORY, record=Record(asked=3, answered=2, accepted=1, paid=1, gain=0.1, best=0.1, wall_s=9.0))
+ONE = Asked(
+    key="free-loads", layer=Layer.MEMORY, record=Record(asked=3, answered=2, accepted=1, paid=1, gain=0.1, best=0.1, wall_s=9.0)
+)
 OWN = Asked(key="human:1234", layer=Layer.PLAN, record=Record(asked=1), text="And if the grid were one block?")
 
 

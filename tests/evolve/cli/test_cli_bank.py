@@ -40,7 +40,9 @@ def test_list_shows_all_questions_and_narrows_them() -> None:
 def test_lint_names_what_is_wrong(tmp_path: Path) -> None:
     assert ask("lint").exit_code == 0
     own = tmp_path / "questions.toml"
-    own.write_text('[[question]]\nid = "x"\nlayer = "plan"\nmoments = ["stall"]\ntext = "Use more registers, please?"\nsettle = "time"\n')
+    own.write_text(
+        '[[question]]\nid = "x"\nlayer = "plan"\nmoments = ["stall"]\ntext = "Use more registers, please?"\nsettle = "time"\n'
+    )
     result = ask("lint", str(own))
     assert f"{own}: x: says `Use`" in result.stdout
     assert isinstance(result.exception, CommandError)
@@ -71,7 +73,10 @@ def test_stats_put_what_gained_most_first(tmp_path: Path) -> None:
 def test_add_writes_a_question_that_keeps_the_rules(tmp_path: Path) -> None:
     own = tmp_path / "questions.toml"
     form = ("--layer", "plan", "--moment", "stall", "--moment", "routine", "--settle", "time of each launch alone")
-    assert ask("add", str(own), "--id", "my-own", *form, "--text", TEXT, "--command", "Merge the {launches} launches.").exit_code == 0
+    assert (
+        ask("add", str(own), "--id", "my-own", *form, "--text", TEXT, "--command", "Merge the {launches} launches.").exit_code
+        == 0
+    )
     root = remembered(tmp_path)
     other = refused("add", str(own), "--id", "asked-before", *form, "--asked", "human:abc", "--root", root)
     assert "asks nearly what my-own asks" in other
