@@ -1,7 +1,7 @@
 """Whether the choice of questions learns: questions needed to reach a goal, against uniform choice, with simulated answerers.
 
 `python benchmarks/learning.py [SEEDS] [CASE ...]` prints for every case how many questions both need (median) and how many times
-fewer the learning choice needs (ratio of means over the seeds, 95 % bootstrap interval). About four minutes for 50 seeds.
+fewer the learning choice needs (geometric mean of the ratios world by world, and ratio of the means, with 95 % bootstrap intervals). About four minutes for 50 seeds.
 
 What unlocks what is known here and hidden from the choice. A world holds log speed in stocks, one a layer; most of it sits in two
 or three layers, which ones is drawn. Two stocks open only once part of the others is spent, as a bottleneck moves. Of the bank's
@@ -9,9 +9,10 @@ questions many unlock nothing and some do harm. The others unlock a part of what
 that depends on the moment, nearly halves with each success, and is lower for a question that this kernel has heard in vain.
 Moments come from the product's own rules, so stalls and failures restrict both choices alike. The goal is a part of all stocks.
 
-Cases: `first` is a project's first run. `later` has the records of eight earlier runs of 120 questions each, on kernels with
-other stocks, where one question in five works otherwise than before. `misled` has the records of runs whose questions worked quite
-otherwise. `short` asks how far the first 40 questions of a first run come. `even` has equal stocks and nothing but good questions.
+Cases: `first` is a project's first run. `later` has the records of eight earlier runs of 120 questions each in the same project:
+its kernels' stocks are alike, not equal, and one question in five works otherwise than before. `elsewhere` has such records
+from kernels whose stocks are unlike this one's. `misled` has the records of another project, where questions worked quite
+otherwise as well. `short` asks how far the first 40 questions of a first run come. `even` has equal stocks and nothing but good questions.
 """
 
 import math
@@ -35,6 +36,7 @@ GOAL = 0.6
 """Part of all log speed in a world that the goal asks for."""
 
 BACKEND = "cuda"
+Shares = np.ndarray[tuple[int], np.dtype[np.float64]]
 SETTINGS = MomentSettings()
 
 
@@ -44,6 +46,8 @@ class Model:
 
     concentration: float = 0.5
     """Dirichlet parameter of the stocks: below 1, few layers hold most."""
+    alike: float = 6.0
+    """Dirichlet weight of a project's profile in the stocks of its kernels."""
     total: float = 1.0
     useless: float = 0.45
     harmful: float = 0.10
@@ -142,10 +146,16 @@ def draw_quality(bank: Sequence[Entry], model: Model, rng: np.random.Generator) 
     return quality
 
 
-def world_of(bank: Sequence[Entry], model: Model, seed: int, quality: dict[str, float] | None = None) -> World:
-    """A world; ``quality`` fixes the questions' chances where they are those of other worlds too."""
+def profile_of(model: Model, project: int) -> Shares:
+    """Stocks that the kernels of one project have on average: the same task on the same device."""
+    return np.random.default_rng([project, 55]).dirichlet([model.concentration] * len(Layer))
+
+
+def world_of(bank: Sequence[Entry], model: Model, seed: int, quality: dict[str, float], profile: Shares | None = None) -> World:
+    """A world; ``quality`` fixes the questions' chances, ``profile`` the stocks' mean where there is a project."""
     rng = np.random.default_rng([seed, 77])
-    shares = rng.dirichlet([model.concentration] * len(Layer))
+    own = profile is None
+    shares = rng.dirichlet([model.concentration] * len(Layer) if own else 1e-3 + model.alike * np.asarray(profile))
     layers = list(Layer)
     closed = {layers[index] for index in rng.permutation(len(layers))[: model.locked]}
     stocks = {layer: model.total * float(share) for layer, share in zip(layers, shares, strict=True)}
@@ -154,7 +164,7 @@ def world_of(bank: Sequence[Entry], model: Model, seed: int, quality: dict[str, 
         stocks=stocks,
         closed=closed,
         opens_at=model.opens_at * sum(stock for layer, stock in stocks.items() if layer not in closed),
-        quality=quality or draw_quality(bank, model, rng),
+        quality=quality,
         fit={(entry.id, moment): float(rng.choice([0.5, 1.0, 1.5])) for entry in bank for moment in Moment},
         rng=rng,
     )
@@ -236,12 +246,12 @@ KEPT = 0.8
 """Part of the questions that work in a world as they did in earlier ones."""
 
 
-def earlier_records(bank: Sequence[Entry], model: Model, quality: dict[str, float], seed: int, runs: int) -> Records:
+def earlier_records(bank: Sequence[Entry], quality: dict[str, float], seed: int, runs: int, profile: Shares | None) -> Records:
     """The records of earlier runs by the product's choice, each knowing those before it."""
     prior = Records()
     for number in range(runs):
-        world = world_of(bank, model, 10_000 + 100 * seed + number, dict(quality))
-        done = run(bank, world, learning(prior), 10_000 + 100 * seed + number, EARLIER_QUESTIONS, goal=1.0)
+        one = 10_000 + 100 * seed + number
+        done = run(bank, world_of(bank, Model(), one, dict(quality), profile), learning(prior), one, EARLIER_QUESTIONS, goal=1.0)
         prior = prior.joined(done.records)
     return prior
 
@@ -257,32 +267,41 @@ EVEN = Model(concentration=1000.0, useless=0.0, harmful=0.0, locked=0)
 
 
 def questions_needed(case: str, bank: Sequence[Entry], seed: int, runs: int = EARLIER_RUNS) -> tuple[float, float]:
-    """Questions to the goal by uniform and by learning choice in one world; in the case `short` log speed by learning and uniform."""
+    """Questions to the goal by uniform and by learning choice in one world; for `short` log speed by learning and by uniform."""
     model = EVEN if case == "even" else Model()
     quality = draw_quality(bank, model, np.random.default_rng([seed, 11]))
-    prior = earlier_records(bank, model, quality, seed, runs) if case in ("later", "misled") else Records()
-    here = (
-        draw_quality(bank, model, np.random.default_rng([seed, 12])) if case == "misled" else related(bank, model, quality, seed)
+    profile = None if case in ("elsewhere", "even") else profile_of(model, seed)
+    before = profile_of(model, 500 + seed) if case == "misled" else profile
+    prior = earlier_records(bank, quality, seed, runs, before) if case in ("later", "elsewhere", "misled") else Records()
+    fresh = draw_quality(bank, model, np.random.default_rng([seed, 12]))
+    here = fresh if case == "misled" else related(bank, model, quality, seed)
+    most = 40 if case == "short" else MOST_QUESTIONS
+    uniformly, learnt = (
+        run(bank, world_of(bank, model, seed, dict(here), profile), chooser, seed, most) for chooser in (uniform, learning(prior))
     )
-    by = {
-        name: run(bank, world_of(bank, model, seed, dict(here)), chooser, seed, 40 if case == "short" else MOST_QUESTIONS)
-        for name, chooser in (("uniform", uniform), ("learning", learning(prior)))
-    }
-    if case == "short":
-        return by["learning"].unlocked, by["uniform"].unlocked
-    return by["uniform"].questions, by["learning"].questions
+    return (learnt.unlocked, uniformly.unlocked) if case == "short" else (uniformly.questions, learnt.questions)
 
 
-def times_fewer(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """Ratio of the means of both columns, with a 95 % bootstrap interval over the rows."""
+def times_fewer(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """First over second column, each with a 95 % bootstrap interval over the rows: geometric mean of the rows' ratios, and ratio of
+    the columns' means.
+    """
     table = np.array(pairs, dtype=float)
-    rng = np.random.default_rng(0)
-    means = table[rng.integers(len(table), size=(4000, len(table)))].mean(axis=1)
-    low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
-    return float(table[:, 0].mean() / table[:, 1].mean()), float(low), float(high)
+    drawn = table[np.random.default_rng(0).integers(len(table), size=(4000, len(table)))]
+    logs, means = np.log(drawn[..., 0] / drawn[..., 1]).mean(axis=1), drawn.mean(axis=1)
+    typical = float(np.exp(np.log(table[:, 0] / table[:, 1]).mean()))
+    return (typical, *_interval(np.exp(logs))), (
+        float(table[:, 0].mean() / table[:, 1].mean()),
+        *_interval(means[:, 0] / means[:, 1]),
+    )
 
 
-CASES = ("first", "later", "misled", "short", "even")
+def _interval(values: Shares) -> tuple[float, float]:
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(low), float(high)
+
+
+CASES = ("first", "later", "elsewhere", "misled", "short", "even")
 
 
 def main() -> None:
@@ -290,13 +309,18 @@ def main() -> None:
     bank = plain_bank()
     for case in sys.argv[2:] or CASES:
         pairs = [questions_needed(case, bank, seed) for seed in range(seeds)]
-        ratio, low, high = times_fewer(pairs)
         first, second = np.median(np.array(pairs), axis=0)
         if case == "short":
-            line = f"log speed after 40 questions: learning {first:.3f}, uniform {second:.3f}; {ratio:.2f} times as far"
+            line = f"log speed after 40 questions, median: learning {first:.3f}, uniform {second:.3f}; times as far:"
+            pairs = [(max(a, 1e-3), max(b, 1e-3)) for a, b in pairs]
         else:
-            line = f"questions to the goal: uniform {first:.0f}, learning {second:.0f}; {ratio:.2f} times fewer"
-        print(f"{case:8s} {line} [{low:.2f}, {high:.2f}] over {seeds} worlds", flush=True)
+            line = f"questions to the goal, median: uniform {first:.0f}, learning {second:.0f}; times fewer:"
+        typical, overall = times_fewer(pairs)
+        print(f"{case:10s}{line} {_shown(typical)} in the typical world, {_shown(overall)} over all {seeds}", flush=True)
+
+
+def _shown(value: tuple[float, float, float]) -> str:
+    return f"{value[0]:.2f} [{value[1]:.2f}, {value[2]:.2f}]"
 
 
 if __name__ == "__main__":

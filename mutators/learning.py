@@ -1,11 +1,11 @@
 """What the records make one believe about layers and questions: how likely an answer pays, how much, and what it costs.
 
-A layer is worth the chance that an answer pays, times the step that it then brings, over its cost. The chance is a Beta belief
-about a yes or no, so sampling from it (Thompson) is sound. The step is the mean of the layer's last paid steps, with an
-inverse gamma belief as for exponentially distributed steps. Chances of questions lean on their layer's, those of layers on the
-mean of all: a hundred arms learn little from sixty answers each alone.
+A layer is worth the chance that an answer pays, times the step that the next paid one is expected to bring, over its cost. The
+chance is drawn from a Beta belief about a yes or no, which is what Thompson sampling is sound for. Chances of questions lean on their layer's,
+those of layers on the mean of all: a hundred arms learn little from sixty answers each alone.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +16,17 @@ from mutators.records import Record, Records
 USUAL_PAID, USUAL_ASKED = 1.0, 4.0
 """What is believed before any answer: one in four pays."""
 
-LEANS_ON_ALL = 20.0
-"""Answers that the mean over all layers counts as in a layer's chance: layers differ more in the step than in the chance."""
+LEANS_ON_ALL = 5.0
+"""Answers that the mean over all layers counts as in a layer's chance."""
 
 LEANS_ON_LAYER = 0.4
 """Answers that the layer's mean counts as in a question's chance."""
 
-LAYER_PRIOR, ENTRY_PRIOR, STEP_PRIOR = 20.0, 20.0, 1.0
-"""Up to how many answers earlier runs count in a layer's chance and in a question's, with how many paid steps in a layer's step."""
+LAYER_PRIOR, ENTRY_PRIOR = 20.0, 20.0
+"""Up to how many answers earlier runs count in a layer's chance and in a question's: they fill up the run's own."""
+
+OWN_STEPS, EARLIER_STEPS = 3, 2
+"""As how many steps the run's own paid answers count at most, and up to how many those of earlier runs fill them up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class Past:
 
     def worth(self, layer: Layer, rng: np.random.Generator) -> float:
         """A draw of what one answer about a layer brings for its cost."""
-        return self.layer_chance(layer).draw(rng) * self._step(layer, rng) / self._cost(layer)
+        return self.layer_chance(layer).draw(rng) * self._step(layer) / self._cost(layer)
 
     def layer_chance(self, layer: Layer) -> Chance:
         """How likely an answer about this layer pays."""
@@ -69,19 +72,16 @@ class Past:
         paid, asked = _counts((float(own.paid), float(own.asked)), self.prior.entries.get(entry_id), ENTRY_PRIOR)
         return _leaning(paid, asked, usual, LEANS_ON_LAYER)
 
-    def _step(self, layer: Layer, rng: np.random.Generator) -> float:
-        """A draw of log speed that a paid answer brings, in any unit that all layers share."""
-        steps = {known: self._steps(known) for known in Layer}
-        count, total = (sum(of) for of in zip(*steps.values(), strict=True))
-        mean = total / count if count else 1.0
-        own_count, own_total = steps[layer]
-        return float((mean + own_total) / rng.gamma(2 + own_count))
-
-    def _steps(self, layer: Layer) -> tuple[float, float]:
-        """Count and sum of a layer's last paid steps, and of at most so many of earlier runs."""
+    def _step(self, layer: Layer) -> float:
+        """Log speed that the next paid answer is expected to bring: what the layer's last one leaves to expect, with few of them
+        what earlier runs had from this layer, and the usual step of all layers, which counts as one.
+        """
+        usual = _mean_step(self.records.layers.values()) or _mean_step(self.prior.layers.values()) or 1.0
         own, before = self.records.layers.get(layer, Record()), self.prior.layers.get(layer, Record())
-        share = min(1.0, STEP_PRIOR / before.paid) if before.paid else 0.0
-        return own.recent_paid + share * before.paid, own.recent_gain + share * before.gain
+        weight = min(own.paid, OWN_STEPS)
+        weight_before = min(before.paid, max(0, EARLIER_STEPS - own.paid))
+        total = usual + weight * own.next_step + weight_before * _mean_step([before])
+        return total / (1 + weight + weight_before)
 
     def _cost(self, layer: Layer) -> float:
         """Cost of an answer about this layer beside the usual answer of this run, or 1."""
@@ -89,6 +89,13 @@ class Past:
         asked, cost = sum(record.asked for record in layers), sum(record.cost for record in layers)
         own = self.records.layers.get(layer)
         return own.cost / own.asked / (cost / asked) if own is not None and own.asked else 1.0
+
+
+def _mean_step(records: Iterable[Record]) -> float:
+    """Mean log speed of all paid answers, 0 where there are none."""
+    known = list(records)
+    paid = sum(record.paid for record in known)
+    return sum(record.gain for record in known) / paid if paid else 0.0
 
 
 def _late(own: Record | None) -> tuple[float, float]:

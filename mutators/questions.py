@@ -14,7 +14,7 @@ from population.candidate import Language, hash_text
 STALL_MEMORY = 3
 """On a stall the layers of the last so many questions are left out."""
 
-VISIT_BONUS, VISIT_MEMORY = 0.15, 6
+VISIT_BONUS, VISIT_MEMORY = 0.1, 6
 """A layer's draw grows by this share for each of the last questions (at most so many) that looked elsewhere."""
 
 NOTHING_EARLIER = Records()

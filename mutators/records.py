@@ -14,8 +14,8 @@ SECONDS_PER_ATTEMPT = 60.0
 USD_PER_ATTEMPT = 0.10
 """Money that weighs as much as one attempt in ``Record.cost``."""
 
-STEP_FADING = 0.75
-"""What a paid step still counts for in ``Record.step`` after the next one: what is left in a layer shrinks as it is taken."""
+LEFT = 0.75
+"""Part of a paid step that the next one about the same layer is expected to bring: what there is shrinks as it is taken."""
 
 ANSWER_FADING = 0.95
 """What an answer still counts for in ``late_asked`` and ``late_paid`` after the next one about the same matter."""
@@ -32,8 +32,8 @@ class Record:
 
     ``answered``: answers that made a candidate. ``gain``: sum over accepted answers of max(0, log of the verified ratio to the
     parent), verified meaning its lower bound where both were timed in the same scenarios. ``best`` is the largest of these,
-    ``paid`` counts those above 0; ``recent_gain`` and ``recent_paid`` are sum and count of these with each faded by STEP_FADING
-    for every one after it, ``late_asked`` and ``late_paid`` count answers faded by ANSWER_FADING.
+    ``paid`` counts those above 0, ``next_step`` is the log speed that the next of them may bring. ``late_asked`` and ``late_paid``
+    count answers faded by ANSWER_FADING.
     """
 
     asked: int = 0
@@ -42,9 +42,8 @@ class Record:
     gain: float = 0.0
     best: float = 0.0
     paid: int = 0
-    recent_gain: float = 0.0
-    recent_paid: float = 0.0
     late_asked: float = 0.0
+    next_step: float = 0.0
     late_paid: float = 0.0
     wall_s: float = 0.0
     cost_usd: float = 0.0
@@ -64,21 +63,26 @@ class Record:
             gain=self.gain + gain,
             best=max(self.best, gain),
             paid=self.paid + (gain > 0),
-            recent_gain=self.recent_gain * STEP_FADING + gain if gain > 0 else self.recent_gain,
-            recent_paid=self.recent_paid * STEP_FADING + 1 if gain > 0 else self.recent_paid,
+            next_step=self._next_step(gain),
             late_asked=self.late_asked * ANSWER_FADING + 1,
             late_paid=self.late_paid * ANSWER_FADING + (gain > 0),
             wall_s=self.wall_s + attempt.wall_s,
             cost_usd=self.cost_usd + attempt.cost_usd,
         )
 
+    def _next_step(self, gain: float) -> float:
+        """After a paid step: part of the mean of what it brought and what had been expected."""
+        if gain <= 0:
+            return self.next_step
+        return LEFT * (gain if self.paid == 0 else (gain + self.next_step) / 2)
+
     def joined(self, other: "Record") -> "Record":
-        """Two records as one, in any order; ``best`` is the larger of both."""
+        """Two records as one, in any order; ``best`` and ``next_step`` are the larger of both."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
-        return Record(best=max(self.best, other.best), **sums)
+        return Record(best=max(self.best, other.best), next_step=max(self.next_step, other.next_step), **sums)
 
 
-_SUMMED = tuple(field.name for field in fields(Record) if field.name != "best")
+_SUMMED = tuple(field.name for field in fields(Record) if field.name not in {"best", "next_step"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
