@@ -1,7 +1,8 @@
 """Whether the choice of questions learns: questions needed to reach a goal, against uniform choice, with simulated answerers.
 
 `python benchmarks/learning.py [SEEDS] [CASE ...]` prints for every case how many questions both need (median) and how many times
-fewer the learning choice needs (geometric mean of the ratios world by world, and ratio of the means, with 95 % bootstrap intervals). About four minutes for 50 seeds.
+fewer the learning choice needs (geometric mean of the ratios world by world, and ratio of the means, with 95 % bootstrap
+intervals). About four minutes for 50 seeds.
 
 What unlocks what is known here and hidden from the choice. A world holds log speed in stocks, one a layer; most of it sits in two
 or three layers, which ones is drawn. Two stocks open only once part of the others is spent, as a bottleneck moves. Of the bank's
@@ -10,9 +11,9 @@ that depends on the moment, nearly halves with each success, and is lower for a 
 Moments come from the product's own rules, so stalls and failures restrict both choices alike. The goal is a part of all stocks.
 
 Cases: `first` is a project's first run. `later` has the records of eight earlier runs of 120 questions each in the same project:
-its kernels' stocks are alike, not equal, and one question in five works otherwise than before. `elsewhere` has such records
-from kernels whose stocks are unlike this one's. `misled` has the records of another project, where questions worked quite
-otherwise as well. `short` asks how far the first 40 questions of a first run come. `even` has equal stocks and nothing but good questions.
+its kernels' stocks are alike, not equal, and one question in five works otherwise than before. `elsewhere` has such records from
+kernels whose stocks are unlike this one's. `misled` has the records of another project, where questions worked otherwise too.
+`short` asks how far the first 40 questions of a first run come. `even` has equal stocks and nothing but good questions.
 """
 
 import math
@@ -283,7 +284,7 @@ def questions_needed(case: str, bank: Sequence[Entry], seed: int, runs: int = EA
 
 
 def times_fewer(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """First over second column, each with a 95 % bootstrap interval over the rows: geometric mean of the rows' ratios, and ratio of
+    """First over second column with 95 % bootstrap intervals over the rows: geometric mean of the rows' ratios, and ratio of
     the columns' means.
     """
     table = np.array(pairs, dtype=float)

@@ -1,7 +1,7 @@
 """How fast lines that come back are found: `python benchmarks/loops.py [LINEAGE] [LINES]`.
 
 A lineage of LINEAGE attempts (1,000), each of which takes away and brings LINES lines (60), one in ten of them from earlier in
-the lineage. Prints the time of one search, as the loop does it once a step, and compares its answer with a comparison byte by byte.
+the lineage. Prints the time of one search, of which a step makes two, and compares its answer with a comparison byte by byte.
 """
 
 import random

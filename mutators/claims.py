@@ -49,7 +49,10 @@ _CEILING = re.compile(
     r"\bany better than this\b",
     re.IGNORECASE,
 )
-_WHOLE = r"(?:kernel|code|source|work|task|job|assignment|optimi[sz]ation(?: process)?|implementation|solution|search|everything|version)"
+_WHOLE = (
+    r"(?:kernel|code|source|work|task|job|assignment|optimi[sz]ation(?: process)?|implementation|solution|search|"
+    r"everything|version)"
+)
 _DONE = re.compile(
     r"^(?:done|finished|completed?)\b\W|\b(?:i'm|i am|we're|we are) (?:now )?(?:done|finished)\b|"
     rf"\b(?:the|this|my|our) (?:\w+ )?{_WHOLE}(?: here)? (?:is|are) (?:now |all )?(?:done|completed?|finished|final|"

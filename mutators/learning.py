@@ -1,8 +1,8 @@
 """What the records make one believe about layers and questions: how likely an answer pays, how much, and what it costs.
 
 A layer is worth the chance that an answer pays, times the step that the next paid one is expected to bring, over its cost. The
-chance is drawn from a Beta belief about a yes or no, which is what Thompson sampling is sound for. Chances of questions lean on their layer's,
-those of layers on the mean of all: a hundred arms learn little from sixty answers each alone.
+chance is drawn from a Beta belief about a yes or no, which is what Thompson sampling is sound for. Chances of questions lean on
+their layer's, those of layers on the mean of all: a hundred arms learn little from sixty answers each alone.
 """
 
 from collections.abc import Iterable

@@ -32,8 +32,8 @@ class Record:
 
     ``answered``: answers that made a candidate. ``gain``: sum over accepted answers of max(0, log of the verified ratio to the
     parent), verified meaning its lower bound where both were timed in the same scenarios. ``best`` is the largest of these,
-    ``paid`` counts those above 0, ``next_step`` is the log speed that the next of them may bring. ``late_asked`` and ``late_paid``
-    count answers faded by ANSWER_FADING.
+    ``paid`` counts those above 0, ``next_step`` is the log speed that the next of them may bring. ``late_asked`` and
+    ``late_paid`` count answers faded by ANSWER_FADING.
     """
 
     asked: int = 0

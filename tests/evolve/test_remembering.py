@@ -59,6 +59,7 @@ def test_a_broken_file_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
     assert RECORDS_FACT not in note.facts
     live = state()
     live.apply(note)
+    live.asked = [_asked(0, question())]
     live.records = records_of([attempt(0)])
     assert "aren't in it" in str(keep(tmp_path, on("cpu"), live))
 

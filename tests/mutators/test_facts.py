@@ -244,8 +244,9 @@ def test_most_questions_about_a_gpu_can_be_asked_of_a_hopper_kernel() -> None:
     )
     compiled = {
         "registers": 168, "spill_bytes": 0, "shared_bytes": 200000, "block_threads": 384, "blocks_per_sm": 1, "warps_per_sm": 12,
-        "occupancy_pct": 18.75, "occupancy_limit": "registers", "uses_wgmma": True, "uses_tma": True, "hgmma_count": 64, "wgmma_wait_count": 6,
-        "tma_load_count": 6, "tma_store_count": 0, "ex2_count": 70, "instruction_count": 2400, "shuffle_count": 16, "launches": 1, "builds": 4,
+        "occupancy_pct": 18.75, "occupancy_limit": "registers", "uses_wgmma": True, "uses_tma": True, "hgmma_count": 64,
+        "wgmma_wait_count": 6, "tma_load_count": 6, "tma_store_count": 0, "ex2_count": 70, "instruction_count": 2400,
+        "shuffle_count": 16, "launches": 1, "builds": 4,
     }  # fmt: skip
     known = on_a_gpu(knobs, **compiled)  # type: ignore[arg-type]
     gpu_only = [entry for entry in load_bank() if entry.backends == ("cuda",)]

@@ -52,7 +52,8 @@ def test_a_run_that_goes_on_replaces_its_own_entry(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "[]", "{", '{"format": "x", "version": 1, "runs": []}', '{"format": "askevolve question records", "version": 99, "runs": []}',
+        "", "[]", "{", '{"format": "x", "version": 1, "runs": []}',
+        '{"format": "askevolve question records", "version": 99, "runs": []}',
         '{"format": "askevolve question records", "version": 1, "runs": [{"name": "a"}]}',
         '{"format": "askevolve question records", "version": 1, "runs": [{"name": "a", "task": "t", "backend": "cpu", '
         '"asked": {"x": {"layer": "plan", "asked": NaN}}}]}',
