@@ -15,6 +15,7 @@ from evolve.executors.base import Executor
 from evolve.journal import Journal
 from evolve.loop import Search
 from evolve.parts import Parts, assemble
+from evolve.remembering import keep, noted_earlier
 from evolve.state import State
 from evolve.stopping import StopReason, StopRequest
 from results.events import Event, RunNoted, RunStarted
@@ -93,7 +94,11 @@ def run(
     )
     folder = new_run_folder(config.run.name, root)
     with closing(executor or parts.executor(evaluate)) as evaluating, Store.create(folder, started) as store:
-        return _drive(store, State(parts.card, parts.rules), parts, evaluating, observers, evaluate, until_idle)
+        state = State(parts.card, parts.rules)
+        for note in noted_earlier(root, config):
+            store.append(note)
+            state.apply(note)
+        return _drive(store, state, parts, evaluating, observers, evaluate, until_idle)
 
 
 def resume(
@@ -230,6 +235,8 @@ def _drive(
             until_idle=until_idle,
         )
         reason = search.run(parts.seeds() if state.next_number == 0 else ())
+    if problem := keep(store.folder.parent, parts.config, state):
+        store.append(RunNoted(text=problem))
     return result_of(state, reason, store.folder)
 
 

@@ -148,6 +148,7 @@ def _question(
         state.layers[island],
         backend_of(state.candidate(parent_id).language),
         rng,
+        prior=state.prior,
         asked_ids={question.id for number in state.steps_from(parent_id) if (question := state.question(number))},
     )
 

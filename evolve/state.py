@@ -21,6 +21,7 @@ from mutators.answerers.base import ModelRecord
 from mutators.answerers.models import with_answer
 from mutators.attempts import Attempt, attempt_of, change_of
 from mutators.question import Layer, Question, Usage
+from mutators.record_file import records_from
 from mutators.records import Records
 from population.archive import AddStatus, Member
 from population.candidate import Candidate, Knob, Origin, Step
@@ -42,6 +43,9 @@ from results.events import (
 
 UNANSWERED = "unanswered"
 """The fact of a RunNoted that holds what calls cost that gave no answer."""
+
+RECORDS_FACT = "question_records"
+"""The fact of a note that holds the records of earlier runs, as they stood when this one began."""
 
 SAYS_NOTHING = frozenset({Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANCELLED})
 """Verdicts of a final that neither verify nor refute the candidate."""
@@ -102,6 +106,8 @@ class State:
         self.records = Records()
         self.models: Mapping[str, ModelRecord] = {}
         """What the answers of each language model have given, folded steps alone."""
+        self.prior = Records()
+        """What questions gave in earlier runs, as the run's own log holds it."""
         self.finals: dict[str, Outcome] = {}
         self.quarantined: set[str] = set()
         """Candidates whose final refuted them: they are out of the archive."""
@@ -236,6 +242,8 @@ class State:
                 self.noted.append(event)
                 if UNANSWERED in event.facts:
                     self._pay(rebuild(Usage, event.facts[UNANSWERED]))
+                if RECORDS_FACT in event.facts:
+                    self.prior = records_from(event.facts[RECORDS_FACT])
             case RunStopped():
                 self.faults = 0
             case RunStarted():

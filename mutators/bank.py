@@ -1,5 +1,6 @@
 """The question bank: ``bank.toml`` and a task's own questions, read into frozen entries."""
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from mutators.question import Layer, Moment
 BACKENDS = ("cpu", "cuda")
 
 _REQUIRED = frozenset({"id", "layer", "moments", "text", "settle"})
-_KEYS = _REQUIRED | {"when", "backends"}
+_KEYS = _REQUIRED | {"when", "backends", "command"}
 _SLOT = re.compile(r"\{([^{}]*)\}")
 
 
@@ -25,7 +26,8 @@ class Entry:
     """One question as it stands in the bank, its slots open.
 
     ``when`` is a precondition over facts ("" = always), ``settle`` what the harness would look at, ``backends`` where it makes
-    sense, ``source`` the file it came from.
+    sense, ``command`` the same matter as an order, for the arm that gives orders ("" = the entry has none), ``source`` the file
+    it came from.
     """
 
     id: str
@@ -34,6 +36,7 @@ class Entry:
     text: str
     settle: str
     when: str = ""
+    command: str = ""
     backends: tuple[str, ...] = BACKENDS
     source: str = "bank.toml"
 
@@ -42,9 +45,18 @@ class Entry:
         """Names of the facts that the text needs, in the order of the text."""
         return tuple(_SLOT.findall(self.text))
 
+    @property
+    def command_slots(self) -> tuple[str, ...]:
+        """Names of the facts that the command needs, in the order of its text."""
+        return tuple(_SLOT.findall(self.command))
+
     def fill(self, shown: Mapping[str, str]) -> str:
         """The text with its slots replaced; KeyError for a fact that isn't there."""
         return _SLOT.sub(lambda slot: shown[slot[1]], self.text)
+
+    def fill_command(self, shown: Mapping[str, str]) -> str:
+        """The command with its slots replaced; KeyError for a fact that isn't there."""
+        return _SLOT.sub(lambda slot: shown[slot[1]], self.command)
 
 
 def load_bank(extra: Sequence[Path] = ()) -> tuple[Entry, ...]:
@@ -72,6 +84,12 @@ def read_bank(text: str, source: str) -> tuple[Entry, ...]:
     return tuple(_entry(item, index, source) for index, item in enumerate(items, start=1))
 
 
+def toml_of(fields: Mapping[str, object]) -> str:
+    """One entry as it stands in a bank file: strings and lists of strings, in the order given."""
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
+    return "\n".join(["[[question]]", *lines]) + "\n"
+
+
 def _entry(item: object, index: int, source: str) -> Entry:
     if not isinstance(item, dict):
         raise BankError(f"{source}: question {index} is no table; write [[question]] above its keys")
@@ -80,7 +98,7 @@ def _entry(item: object, index: int, source: str) -> Entry:
         raise BankError(f"{name}: unknown keys {', '.join(unknown)}; known are {', '.join(sorted(_KEYS))}")
     if missing := sorted(_REQUIRED - item.keys()):
         raise BankError(f"{name}: missing {', '.join(missing)}")
-    for key in ("id", "layer", "text", "settle", "when"):
+    for key in ("id", "layer", "text", "settle", "when", "command"):
         if not isinstance(item.get(key, ""), str):
             raise BankError(f"{name}: {key} is no text")
     layer = _listed(name, "layer", [item["layer"]], [layer.value for layer in Layer])[0]
@@ -93,6 +111,7 @@ def _entry(item: object, index: int, source: str) -> Entry:
         text=" ".join(item["text"].split()),
         settle=" ".join(item["settle"].split()),
         when=item.get("when", ""),
+        command=" ".join(item.get("command", "").split()),
         backends=backends,
         source=source,
     )

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from evaluator.task_card import TaskCard
 from mutators.attempts import Attempt, Change
-from mutators.moments import attempts_since_improvement, is_slower, last_from, made_by, readded
+from mutators.moments import attempts_since_improvement, expected_ratio, is_slower, last_from, made_by, readded
 from mutators.question import FactValue
 from mutators.records import gain_of
 
 MAX_MESSAGE_CHARS = 200
+PREDICTIONS = 10
+"""So many of the last measured predictions count in their mean error."""
 
 _FIRST = re.compile(r"first (?:wrong )?at ((?:\w+=\d+(?:, )?)+)")
 _VALUES = re.compile(r"got ([^\s,;]+), expected ([^\s,;]+)")
@@ -35,11 +37,30 @@ def island_facts(history: Sequence[Attempt], parent_id: str) -> dict[str, FactVa
         facts["same_layer_streak"] = next(
             (count for count, layer in enumerate(reversed(layers)) if layer is not layers[-1]), len(layers)
         )
+    if (streak := _same_stage_streak(children)) > 0:
+        facts["same_stage_streak"] = streak
+    facts |= _calibration(attempts)
     paid = max(attempts, key=lambda attempt: (gain_of(attempt), attempt.number), default=None)
     if paid is not None and paid.layer is not None and gain_of(paid) > 0:
         facts["best_step_layer"] = paid.layer.value
         facts["best_step_pct"] = 100 * math.expm1(gain_of(paid))
     return facts
+
+
+def _same_stage_streak(children: Sequence[Attempt]) -> int:
+    """How many of the last attempts from a parent, in a row, failed at one stage."""
+    stages = [child.failure.stage if child.failure else None for child in children]
+    if not stages or stages[-1] is None:
+        return 0
+    return next((count for count, stage in enumerate(reversed(stages)) if stage != stages[-1]), len(stages))
+
+
+def _calibration(attempts: Sequence[Attempt]) -> dict[str, FactValue]:
+    """How far predictions lay above what was measured, over the last of them."""
+    pairs = [(expected_ratio(attempt), attempt.change) for attempt in attempts]
+    known = [_pct(expected) - _pct(change.ratio) for expected, change in pairs if expected is not None and change is not None]
+    last = known[-PREDICTIONS:]
+    return {"predictions": len(last), "mean_overshoot_pct": sum(last) / len(last)} if last else {}
 
 
 def step_facts(history: Sequence[Attempt], parent_id: str, change: Change | None) -> dict[str, FactValue]:
@@ -55,7 +76,7 @@ def step_facts(history: Sequence[Attempt], parent_id: str, change: Change | None
         facts |= {"rest_gain_pct": _pct(change.rest_ratio), "rest_count": change.scenarios - 1}
         facts |= {"lost_scenario": change.worst_scenario, "lost_scenario_pct": -_pct(change.worst_ratio)}
     made = made_by(history, parent_id)
-    expected = _expected(made) if made is not None else None
+    expected = expected_ratio(made) if made is not None else None
     if expected is not None:
         facts["gain_expected_pct"] = _pct(expected)
     return facts
@@ -71,7 +92,7 @@ def last_facts(history: Sequence[Attempt], parent_id: str, card: TaskCard) -> di
         facts |= {"actual_pct": _pct(last.change.ratio), "last_slow_scenario": last.change.worst_scenario}
         facts |= {"last_slow_pct": -_pct(last.change.worst_ratio), "last_fast_scenario": last.change.best_scenario}
         facts["last_fast_pct"] = _pct(last.change.best_ratio)
-    expected = _expected(last)
+    expected = expected_ratio(last)
     if expected is not None:
         facts["predicted_pct"] = _pct(expected)
     facts |= _failure_facts(last, card)
@@ -112,14 +133,6 @@ def _place_facts(message: str) -> dict[str, FactValue]:
     if within := _WITHIN.search(message):
         facts["wrong_where"] = within[1].rstrip(", ")
     return facts
-
-
-def _expected(attempt: Attempt) -> float | None:
-    """The predicted ratio over everything: ``all``, else the geometric mean of the regions that were named."""
-    prediction = attempt.header.prediction if attempt.header else {}
-    if not prediction:
-        return None
-    return prediction.get("all") or math.exp(sum(math.log(ratio) for ratio in prediction.values()) / len(prediction))
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,8 @@ from evaluator.outcome import Outcome
 from evaluator.task_card import TaskCard
 from mutators.attempts import Attempt, change_of
 from mutators.evidence import island_facts, last_facts, step_facts
-from mutators.knob_roles import KEY_TILE, QUERY_TILE, tile_of
+from mutators.gpu_facts import gpu_facts
+from mutators.knob_roles import KEY_TILE, STAGES, query_tile_of, tile_of
 from mutators.measured import contrast_facts, focus_facts, focus_of, timings_of, whole_facts
 from mutators.question import FactValue
 from mutators.shapes import shape_facts
@@ -83,9 +84,13 @@ FACTS: Mapping[str, str] = {
     "flop_per_byte": "FLOP per byte if every tensor crosses memory once",
     "masked_pct": "share of the sq x sk rectangle that the mask removes, %",
     "kv_kib": "K and V of one head, KiB",
+    "kv_mib": "K and V of all heads and the whole batch, MiB",
+    "shared_rows": "query rows of one batch entry that read the same key head",
     "query_tile": "query rows of a tile, from the knob of that role",
     "key_tile": "keys of a tile, from the knob of that role",
+    "stages": "tiles that the pipeline holds, from the knob of that role",
     "q_tiles": "query tiles of one head",
+    "row_fill_pct": "share of the rows of these tiles that hold a query, %",
     "kv_tiles": "key tiles of one head",
     "last_key_tile": "keys in the last key tile",
     "tasks": "independent blocks or tasks of the grid",
@@ -93,6 +98,10 @@ FACTS: Mapping[str, str] = {
     "tile_waste_pct": "share of the scores in visited tiles that the mask or the edge throws away, %",
     "score_tile_kib": "one tile of scores in float32, KiB",
     "kv_tile_kib": "one tile of K and V, KiB",
+    "exp_cycles": "cycles that one multiprocessor needs at least for the exponentials of a tile (16-bit types, sm_80 and sm_90)",
+    "mma_cycles": "cycles that it needs at least for both products of a tile (16-bit types, sm_80 and sm_90)",
+    "accumulator_registers": "registers a thread that the accumulators of scores and output take (warp-group instructions only)",
+    "last_wave_pct": "share of the device that the last wave of tasks fills, %",
     # knobs
     "knobs": "the declared knobs with their values",
     "knob_count": "how many knobs are declared",
@@ -157,6 +166,9 @@ FACTS: Mapping[str, str] = {
     "best_step_pct": "that step, %",
     "children": "attempts from this parent",
     "children_slower": "those that came out right and slower",
+    "same_stage_streak": "how many of these, the last ones in a row, left at the same stage",
+    "predictions": "attempts on the island whose prediction was measured (at most the last ten)",
+    "mean_overshoot_pct": "how far those predictions lay above what was measured, on average, % (negative: below)",
     # the last attempt from this parent
     "last_verdict": "its verdict or rejection",
     "last_lines": "source lines that it brought",
@@ -210,6 +222,7 @@ def facts_of(
         facts |= focus_facts(focus)
         facts |= _scenario_facts(card, focus.scenario, knobs)
         _derive(facts)
+        facts |= gpu_facts(facts)
     if knobs:
         facts["knobs"] = ", ".join(f"{knob.name} = {knob.value}" for knob in knobs)
         facts["knob_count"] = len(knobs)
@@ -224,13 +237,19 @@ def _scenario_facts(card: TaskCard, name: str, knobs: Sequence[Knob]) -> dict[st
     if scenario is None:
         return {}
     symbols = scenario.symbols
-    query_tile, key_tile = tile_of(knobs, QUERY_TILE, symbols), tile_of(knobs, KEY_TILE, symbols)
+    query_tile, key_tile, stages = (
+        query_tile_of(knobs, symbols),
+        tile_of(knobs, KEY_TILE, symbols),
+        tile_of(knobs, STAGES, symbols),
+    )
     facts: dict[str, FactValue] = dict(symbols)
     facts.update(shape_facts(symbols, query_tile, key_tile))
     if query_tile:
         facts["query_tile"] = query_tile
     if key_tile:
         facts["key_tile"] = key_tile
+    if stages:
+        facts["stages"] = stages
     return facts
 
 

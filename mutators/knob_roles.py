@@ -10,6 +10,10 @@ from population.candidate import Knob
 
 QUERY_TILE = ("BLOCK_M", "TILE_M", "BM", "QUERY_TILE", "QUERY_ROWS", "BLOCK_Q")
 KEY_TILE = ("BLOCK_N", "TILE_N", "BN", "KEY_TILE", "KEY_ROWS", "BLOCK_K")
+STAGES = ("STAGES", "KV_STAGES", "DEPTH", "PIPELINE")
+
+WARPGROUPS, ROWS_A_WARPGROUP = ("WARPGROUPS",), 64
+"""A kernel whose tile follows from its number of warpgroups: each owns the 64 rows of a wgmma instruction."""
 
 _WORDS: Mapping[Layer, re.Pattern[str]] = {
     Layer.ALGORITHM: re.compile("CAUSAL|MASK|SKIP|ONLINE|PASS|PASSES|TWO|LAZY|ORDER|OUTER|DIAGONAL"),
@@ -37,6 +41,12 @@ def value_in(knob: Knob, symbols: Mapping[str, SymbolValue]) -> int:
         except ExpressionError:
             continue
     return knob.value
+
+
+def query_tile_of(knobs: Sequence[Knob], symbols: Mapping[str, SymbolValue]) -> int | None:
+    """Query rows of a tile in a scenario, also where the kernel declares warpgroups; None where it declares neither."""
+    rows, groups = tile_of(knobs, QUERY_TILE, symbols), tile_of(knobs, WARPGROUPS, symbols)
+    return rows if rows is not None or groups is None else groups * ROWS_A_WARPGROUP
 
 
 def tile_of(knobs: Sequence[Knob], names: Sequence[str], symbols: Mapping[str, SymbolValue]) -> int | None:

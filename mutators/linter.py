@@ -11,7 +11,7 @@ from mutators.bank import BACKENDS, Entry
 from mutators.facts import FACTS
 from mutators.question import Moment
 
-MAX_CHARS, MIN_CHARS, MIN_SETTLE_CHARS = 420, 40, 8
+MAX_CHARS, MIN_CHARS, MIN_SETTLE_CHARS, MIN_COMMAND_CHARS = 420, 40, 8, 12
 NEAR_DUPLICATE = 82.0
 
 _DEEDS = (
@@ -24,6 +24,11 @@ _OPENERS = (
     "overlap|pack|pad|pipeline|prefetch|process|profile|run|set|shift|show|shrink|split|start|stop|store|switch|tell|test|"
     "think|tile|turn|walk|write"
 )
+_ORDERS = (
+    "balance|begin|bring|choose|correct|decide|defer|divide|do|enlarge|extend|fill|find|follow|form|give|go|group|hand|hide|issue|lay|"
+    "mark|number|order|overtake|prepare|release|relieve|restore|reverse|separate|share|shorten|shrink|spend|treat|turn|visit"
+)
+_COMMAND = re.compile(rf"(?:[^.;?]*,\s+)?({_DEEDS}|{_OPENERS}|{_ORDERS})\b", re.IGNORECASE)
 _IMPERATIVE = re.compile(
     rf"(?:^|[.;?!]\s+|\bplease\s+|\bthen\s+)({_DEEDS}|{_OPENERS})\b|(?:[,:]\s+|\band\s+)({_DEEDS})\b", re.IGNORECASE
 )
@@ -78,7 +83,7 @@ def lint(bank: Sequence[Entry], symbols: Collection[str] = ()) -> tuple[Complain
 
 
 def _entry(entry: Entry, names: Collection[str]) -> list[Complaint]:
-    found = [*_form(entry), *_names(entry, names)]
+    found = [*_form(entry), *_names(entry, names), *(_command(entry) if entry.command else ())]
     text = re.sub(r"\{[^{}]*\}", "it", entry.text)
     imperative = _IMPERATIVE.search(text)
     if imperative:
@@ -134,6 +139,23 @@ def _names(entry: Entry, names: Collection[str]) -> list[Complaint]:
         return [*found, _of(entry, "when", f"the precondition can't be read: {error}.")]
     for name in unknown:
         found.append(_of(entry, "when", f"no fact is called {name!r}, so it would never be asked{_near(name, names)}."))
+    return found
+
+
+def _command(entry: Entry) -> list[Complaint]:
+    """An order about the same matter: it begins with a deed, asks nothing, and knows no more than the question."""
+    found = []
+    if "?" in entry.command or not _COMMAND.match(entry.command):
+        found.append(_of(entry, "command", "the command is no order. Begin it with the deed, and ask nothing in it."))
+    if more := sorted(set(entry.command_slots) - set(entry.slots)):
+        message = f"the command names {', '.join(more)}, which the question doesn't. Both must carry the same facts."
+        found.append(_of(entry, "command", message))
+    if left_out := sorted(set(entry.slots) - set(entry.command_slots)):
+        message = f"the command leaves out {', '.join(left_out)}, which the question names. Both must carry the same facts."
+        found.append(_of(entry, "command", message))
+    if not MIN_COMMAND_CHARS <= len(entry.command) <= MAX_CHARS:
+        message = f"the command has {len(entry.command)} characters. Write {MIN_COMMAND_CHARS} to {MAX_CHARS}."
+        found.append(_of(entry, "command", message))
     return found
 
 

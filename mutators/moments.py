@@ -1,5 +1,6 @@
 """Which moment a parent is in: what its own step and the attempts around it showed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,8 @@ class MomentSettings:
 
     ``stall_attempts``: attempts on the island without an accepted improvement. ``suspicious_ratio``: a gain in one step that
     is doubted before it is built on. ``lone_ratio``: a gain in one scenario that is doubted if the others stayed within
-    ``rest_ratio``. ``readded_share`` of at least ``readded_lines`` added lines were deleted earlier in the lineage.
+    ``rest_ratio``. ``readded_share`` of at least ``readded_lines`` added lines were deleted earlier in the lineage. A prediction
+    ``missed_ratio`` times too high is asked about like a slower child, even where the child is faster.
     """
 
     stall_attempts: int = 10
@@ -44,6 +46,7 @@ class MomentSettings:
     rest_ratio: float = 1.01
     readded_share: float = 0.3
     readded_lines: int = 3
+    missed_ratio: float = 1.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +62,8 @@ def notice(history: Sequence[Attempt], parent_id: str, settings: MomentSettings)
     """The moment for the next question to this parent; ``history`` is its island's, oldest first.
 
     In this order: a suspicious step (the one that made the parent, before anything is built on it, or a child faster than
-    physics), then what the last attempt from this parent showed: failure, loop, ceiling or done claim; then the
-    island's stall; then that last attempt's regression; else routine. A moment that speaks about the last attempt isn't
+    physics), then what the last attempt from this parent showed: failure, loop, ceiling or done claim; then the island's stall;
+    then that last attempt's regression or missed prediction; else routine. A moment that speaks about the last attempt isn't
     repeated: where that attempt already answered a question of this moment, the next in the order applies.
     """
     last = last_from(history, parent_id)
@@ -71,7 +74,7 @@ def notice(history: Sequence[Attempt], parent_id: str, settings: MomentSettings)
             return moment
     if attempts_since_improvement(history) >= settings.stall_attempts:
         return Moment.STALL
-    if last is not None and is_slower(last) and asked is not Moment.REGRESSION:
+    if last is not None and asked is not Moment.REGRESSION and (is_slower(last) or is_missed(last, settings)):
         return Moment.REGRESSION
     return Moment.ROUTINE
 
@@ -111,6 +114,22 @@ def is_slower(attempt: Attempt) -> bool:
     if attempt.change is None:
         return attempt.verdict == Verdict.SLOWER
     return attempt.verdict in {Verdict.OK, Verdict.SLOWER} and attempt.change.ratio < 1
+
+
+def is_missed(attempt: Attempt, settings: MomentSettings) -> bool:
+    """Whether a right child fell far short of what its author predicted."""
+    expected = expected_ratio(attempt)
+    if expected is None or attempt.change is None or attempt.verdict not in {Verdict.OK, Verdict.SLOWER}:
+        return False
+    return expected >= attempt.change.ratio * settings.missed_ratio
+
+
+def expected_ratio(attempt: Attempt) -> float | None:
+    """The predicted ratio over everything: ``all``, else the geometric mean of the regions that were named."""
+    prediction = attempt.header.prediction if attempt.header else {}
+    if not prediction:
+        return None
+    return prediction.get("all") or math.exp(sum(math.log(ratio) for ratio in prediction.values()) / len(prediction))
 
 
 def readded(attempt: Attempt, history: Sequence[Attempt]) -> Readded | None:

@@ -2,17 +2,26 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from evaluator.outcome import Verdict
 from mutators.attempts import Attempt
-from mutators.question import Layer
+from mutators.question import Layer, Question
 
 SECONDS_PER_ATTEMPT = 60.0
 """Seconds of answering and evaluating that weigh as much as one attempt in ``Record.cost``."""
 
 USD_PER_ATTEMPT = 0.10
 """Money that weighs as much as one attempt in ``Record.cost``."""
+
+LEFT = 0.75
+"""Part of a paid step that the next one about the same layer is expected to bring: what there is shrinks as it is taken."""
+
+ANSWER_FADING = 0.95
+"""What an answer still counts for in ``late_asked`` and ``late_paid`` after the next one about the same matter."""
+
+PEOPLE = frozenset({"human", "information"})
+"""Entry ids of what people asked or only told; each text has a record of its own."""
 
 _OURS = frozenset({Verdict.HARNESS_FAULT.value, Verdict.CANCELLED.value})
 
@@ -22,7 +31,9 @@ class Record:
     """Counts of one question or layer.
 
     ``answered``: answers that made a candidate. ``gain``: sum over accepted answers of max(0, log of the verified ratio to the
-    parent), verified meaning its lower bound where both were timed in the same scenarios. ``best`` is the largest of these.
+    parent), verified meaning its lower bound where both were timed in the same scenarios. ``best`` is the largest of these,
+    ``paid`` counts those above 0, ``next_step`` is the log speed that the next of them may bring. ``late_asked`` and
+    ``late_paid`` count answers faded by ANSWER_FADING.
     """
 
     asked: int = 0
@@ -30,6 +41,10 @@ class Record:
     accepted: int = 0
     gain: float = 0.0
     best: float = 0.0
+    paid: int = 0
+    late_asked: float = 0.0
+    next_step: float = 0.0
+    late_paid: float = 0.0
     wall_s: float = 0.0
     cost_usd: float = 0.0
 
@@ -47,14 +62,32 @@ class Record:
             accepted=self.accepted + attempt.accepted,
             gain=self.gain + gain,
             best=max(self.best, gain),
+            paid=self.paid + (gain > 0),
+            next_step=self._next_step(gain),
+            late_asked=self.late_asked * ANSWER_FADING + 1,
+            late_paid=self.late_paid * ANSWER_FADING + (gain > 0),
             wall_s=self.wall_s + attempt.wall_s,
             cost_usd=self.cost_usd + attempt.cost_usd,
         )
 
+    def _next_step(self, gain: float) -> float:
+        """After a paid step: part of the mean of what it brought and what had been expected."""
+        if gain <= 0:
+            return self.next_step
+        return LEFT * (gain if self.paid == 0 else (gain + self.next_step) / 2)
+
+    def joined(self, other: "Record") -> "Record":
+        """Two records as one, in any order; ``best`` and ``next_step`` are the larger of both."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        return Record(best=max(self.best, other.best), next_step=max(self.next_step, other.next_step), **sums)
+
+
+_SUMMED = tuple(field.name for field in fields(Record) if field.name not in {"best", "next_step"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Records by bank entry and by layer."""
+    """Records by bank entry (what people asked: by text, see ``key_of``) and by layer."""
 
     entries: Mapping[str, Record] = field(default_factory=dict)
     layers: Mapping[Layer, Record] = field(default_factory=dict)
@@ -64,13 +97,27 @@ class Records:
         question = attempt.question
         if question is None or attempt.verdict in _OURS:
             return self
-        entry = self.entries.get(question.entry_id, Record())
+        key = key_of(question)
+        entry = self.entries.get(key, Record())
         layer = self.layers.get(question.layer, Record())
         return replace(
             self,
-            entries={**self.entries, question.entry_id: entry.plus(attempt)},
+            entries={**self.entries, key: entry.plus(attempt)},
             layers={**self.layers, question.layer: layer.plus(attempt)},
         )
+
+    def joined(self, other: "Records") -> "Records":
+        """Two records as one, question by question and layer by layer, in a fixed order."""
+        names, layers = sorted({*self.entries, *other.entries}), sorted({*self.layers, *other.layers})
+        return Records(
+            entries={name: self.entries.get(name, Record()).joined(other.entries.get(name, Record())) for name in names},
+            layers={layer: self.layers.get(layer, Record()).joined(other.layers.get(layer, Record())) for layer in layers},
+        )
+
+
+def key_of(question: Question) -> str:
+    """The name of a question's record: its bank entry, or for what a person wrote the kind and the first digits of its hash."""
+    return f"{question.entry_id}:{question.id[:16]}" if question.entry_id in PEOPLE else question.entry_id
 
 
 def records_of(history: Iterable[Attempt]) -> Records:

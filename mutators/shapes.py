@@ -25,6 +25,7 @@ def shape_facts(symbols: Mapping[str, SymbolValue], query_tile: int | None, key_
     flop = 4 * size["b"] * size["h"] * width * pairs
     facts: dict[str, FactValue] = {
         "group": size["h"] // size["hkv"],
+        "shared_rows": rows * (size["h"] // size["hkv"]),
         "flop_per_exp": 4 * width,
         "exps": size["b"] * size["h"] * pairs,
         "gflop": flop / 1e9,
@@ -32,6 +33,7 @@ def shape_facts(symbols: Mapping[str, SymbolValue], query_tile: int | None, key_
     }
     if element_bytes is not None:
         facts["kv_kib"] = 2 * keys * width * element_bytes / 1024
+        facts["kv_mib"] = size["b"] * size["hkv"] * 2 * keys * width * element_bytes / 2**20
         moved = 2 * size["b"] * width * (rows * size["h"] + keys * size["hkv"]) * element_bytes
         facts["flop_per_byte"] = flop / moved
     facts |= _tiles(size, query_tile, key_tile, pairs)
@@ -50,6 +52,7 @@ def _tiles(size: Mapping[str, int], query_tile: int | None, key_tile: int | None
         facts["last_key_tile"] = keys % key_tile or key_tile
     if query_tile:
         facts["q_tiles"] = -(-rows // query_tile)
+        facts["row_fill_pct"] = 100 * rows / (-(-rows // query_tile) * query_tile)
         facts["tasks"] = size["b"] * size["h"] * -(-rows // query_tile)
     if query_tile and key_tile and -(-rows // query_tile) <= MAX_TILES:
         causal, window = bool(size.get("causal", 0)), size.get("window", 0)

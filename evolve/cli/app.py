@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from evolve.cli import answering, housekeeping, inspecting, mcp, measuring, searching, setup, tasks
+from evolve.cli import answering, banking, housekeeping, inspecting, mcp, measuring, searching, setup, tasks
 from evolve.cli.errors import translate
 from evolve.cli.output import Exit, reported, say
 
@@ -30,6 +30,7 @@ for command in (setup.init, setup.doctor, searching.run, searching.resume, searc
 app.command("list")(inspecting.list_runs)
 app.command("next")(answering.next_prompt)
 app.add_typer(tasks.app, name="task")
+app.add_typer(banking.app, name="bank")
 
 
 def main() -> None:

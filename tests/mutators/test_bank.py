@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mutators.bank import BACKENDS, BankError, Entry, load_bank, read_bank
+from mutators.bank import BACKENDS, BankError, Entry, load_bank, read_bank, toml_of
 from mutators.facts import FACTS
 from mutators.linter import lint
 from mutators.question import Layer, Moment
@@ -34,13 +34,50 @@ def test_shipped_bank_is_clean() -> None:
 
 def test_shipped_bank_covers_layers_and_moments_on_both_backends() -> None:
     bank = load_bank()
-    assert len(bank) >= 80
+    assert len(bank) >= 110
+    assert sum(one.backends == ("cuda",) for one in bank) >= 30
     for backend in BACKENDS:
         here = [one for one in bank if backend in one.backends]
         layers = Counter(one.layer for one in here)
         moments = Counter(moment for one in here for moment in one.moments)
         assert min(layers[layer] for layer in Layer) >= 5
-        assert min(moments[moment] for moment in Moment) >= 2
+        assert min(moments[moment] for moment in Moment) >= 4
+
+
+def test_every_shipped_question_has_an_order_with_the_same_facts() -> None:
+    assert [one.id for one in load_bank() if not one.command or set(one.command_slots) != set(one.slots)] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "The {kv_tiles} key tiles of {scenario} are too many.",
+        "Visit fewer of the {kv_tiles} key tiles of {scenario}, or is there another way?",
+        "Visit fewer of the {kv_tiles} key tiles.",
+        "Visit fewer of the {kv_tiles} key tiles of {scenario} and its {q_tiles} query tiles.",
+        "Go on",
+    ],
+)
+def test_bad_command_is_refused(command: str) -> None:
+    assert rules(entry(command=command)) == {"command"}
+
+
+def test_good_command_is_taken() -> None:
+    assert rules(entry(command="Visit only those of the {kv_tiles} key tiles of {scenario} that hold an unmasked pair.")) == set()
+
+
+def test_an_entry_is_written_as_it_is_read() -> None:
+    fields = {
+        "id": "x",
+        "layer": "plan",
+        "moments": ["stall", "loop"],
+        "text": 'Says "{message}" \\ and what?',
+        "settle": "time, é",
+    }
+    read = read_bank(toml_of(fields), "own.toml")[0]
+    assert (read.id, read.layer, read.moments, read.text, read.settle) == (
+        "x", Layer.PLAN, (Moment.STALL, Moment.LOOP), fields["text"], "time, é",
+    )  # fmt: skip
 
 
 def test_good_entry_has_no_complaint() -> None:

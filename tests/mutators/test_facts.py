@@ -186,3 +186,71 @@ def test_failures_without_evidence_still_have_facts() -> None:
     known = facts(history=[attempt(0, verdict="WRONG", failure=bare, question=question())])
     assert known["failed_stage"] == "check"
     assert "failed_scenario" not in known
+
+
+GPU = {"kind": "cuda", "name": "test GPU", "arch": "sm_90a", "cores": 132, "peak_tflops": 989.0, "peak_gbs": 4800.0}
+
+
+def on_a_gpu(knobs: tuple[Knob, ...], arch: str = "sm_90a", dtype: str = "bf16", **compiled: FactValue) -> dict[str, FactValue]:
+    plain = card()
+    scenarios = tuple(replace(item, symbols={**item.symbols, "dtype": dtype}) for item in plain.scenarios)
+    device = replace(outcome().device, **{**GPU, "arch": arch})  # type: ignore[arg-type]
+    return facts(card=replace(plain, scenarios=scenarios), outcome=outcome(device=device, facts=compiled), knobs=knobs)
+
+
+def test_units_of_a_gpu_in_cycles_and_registers() -> None:
+    knobs = (Knob(name="WARPGROUPS", value=2, choices=(2, 3)), Knob(name="BLOCK_N", value=128, choices=(128,)))
+    known = on_a_gpu((*knobs, Knob(name="STAGES", value=2, choices=(1, 2))), uses_wgmma=True, blocks_per_sm=1)
+    assert (known["query_tile"], known["key_tile"], known["stages"], known["d"]) == (128, 128, 2, 64)
+    assert known["exp_cycles"] == known["mma_cycles"] == 1024  # at d = 64 both units need equally long on Hopper
+    assert known["accumulator_registers"] == 32 + 64
+    assert known["waves"] == pytest.approx(8 / 132)
+    assert known["last_wave_pct"] == pytest.approx(100 * 8 / 132)
+    assert (known["row_fill_pct"], known["shared_rows"]) == (100.0, 256)
+    assert known["kv_mib"] == pytest.approx(2 * 2 * 2 * 128 * 64 * 2 / 2**20)
+
+
+def test_cycles_are_absent_where_the_rates_are_not_known() -> None:
+    knobs = (Knob(name="BLOCK_M", value=96, choices=(96,)), Knob(name="BLOCK_N", value=64, choices=(64,)))
+    assert on_a_gpu(knobs, arch="sm_80")["mma_cycles"] == pytest.approx(4 * 64 * 96 * 64 / 2048)
+    assert on_a_gpu(knobs)["row_fill_pct"] == pytest.approx(100 * 128 / 192)
+    for known in (on_a_gpu(knobs, arch="sm_75"), on_a_gpu(knobs, dtype="fp32"), on_a_gpu(())):
+        assert {"exp_cycles", "mma_cycles", "accumulator_registers"}.isdisjoint(known)
+
+
+def test_failures_in_a_row_at_one_stage() -> None:
+    wrong = failure_of(wrong_outcome())
+    history = [
+        attempt(0, change=change(0.9)),
+        attempt(1, verdict="WRONG", failure=wrong),
+        attempt(2, verdict="WRONG", failure=wrong),
+    ]
+    assert facts(history=history)["same_stage_streak"] == 2
+    assert "same_stage_streak" not in facts(history=[*history, attempt(3, change=change(0.9))])
+
+
+def test_predictions_are_held_against_what_came_out() -> None:
+    history = [attempt(number, header=header(all=1.1), change=change(1.0 if number else 2.0)) for number in range(11)]
+    known = facts(history=[*history, attempt(11, header=header(all=9.0), verdict="WRONG"), attempt(12, change=change(0.5))])
+    assert known["predictions"] == 10
+    assert known["mean_overshoot_pct"] == pytest.approx(10)
+
+
+def test_most_questions_about_a_gpu_can_be_asked_of_a_hopper_kernel() -> None:
+    knobs = (
+        Knob(name="WARPGROUPS", value=2, choices=(2, 3)),
+        Knob(name="BLOCK_N", value=128, choices=(128,)),
+        Knob(name="STAGES", value=2, choices=(2,)),
+    )
+    compiled = {
+        "registers": 168, "spill_bytes": 0, "shared_bytes": 200000, "block_threads": 384, "blocks_per_sm": 1, "warps_per_sm": 12,
+        "occupancy_pct": 18.75, "occupancy_limit": "registers", "uses_wgmma": True, "uses_tma": True, "hgmma_count": 64,
+        "wgmma_wait_count": 6, "tma_load_count": 6, "tma_store_count": 0, "ex2_count": 70, "instruction_count": 2400,
+        "shuffle_count": 16, "launches": 1, "builds": 4,
+    }  # fmt: skip
+    known = on_a_gpu(knobs, **compiled)  # type: ignore[arg-type]
+    gpu_only = [entry for entry in load_bank() if entry.backends == ("cuda",)]
+    asked = [entry.id for entry in gpu_only if any(fits(entry, moment, known, "cuda") for moment in Moment)]
+    assert len(asked) >= 25
+    assert {"two-units-in-cycles", "registers-of-accumulators", "what-each-wait-needs", "requests-for-one-tile"} <= set(asked)
+    assert {"copies-by-threads", "products-per-matrix-load", "where-the-spills-lie"}.isdisjoint(asked)

@@ -1,5 +1,9 @@
 """Moments: each is found by its own sign, in the documented order."""
 
+import random
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 
 from evaluator.outcome import Verdict
@@ -175,3 +179,38 @@ def test_attempt_of_a_rejected_answer_and_of_a_duplicate() -> None:
     rejected = attempt_of(**plain, rejected=Rejected(reason=Rejection.NO_MATCH, message="no"))  # type: ignore[arg-type]
     assert (rejected.verdict, rejected.added) == ("no_match", ())
     assert attempt_of(**plain, rejected=None).verdict == "DUPLICATE"  # type: ignore[arg-type]
+
+
+def test_a_prediction_far_above_what_came_out_is_asked_about_even_where_the_child_is_faster() -> None:
+    missed = attempt(0, header=header(all=1.2), change=change(1.02))
+    assert notice([missed], "p", SETTINGS) is Moment.REGRESSION
+    assert notice([attempt(0, header=header(all=1.05), change=change(1.02))], "p", SETTINGS) is Moment.ROUTINE
+    assert notice([attempt(0, header=header(short=1.3, long=1.1), change=change(1.02))], "p", SETTINGS) is Moment.REGRESSION
+    assert notice([attempt(0, header=header(all=1.2), change=change(1.02), verdict="AMBIGUOUS")], "p", SETTINGS) is Moment.ROUTINE
+    answered = attempt(0, header=header(all=1.2), change=change(1.02), question=question(moment=Moment.REGRESSION))
+    assert notice([answered], "p", SETTINGS) is Moment.ROUTINE
+
+
+def test_lines_count_byte_for_byte() -> None:
+    indented = line_changes("int a1 = 1;\n", "  int a1 = 1;\n")
+    assert len(indented[0]) == len(indented[1]) == 1
+    before, after = "int gone = 1;\nint two2 = 2;\nint three = 3;\n", "int rest = 4;\n"
+    history = [edit(0, before, after, "a", "p"), edit(1, after, before.replace("int", " int"), "p", "c")]
+    assert readded(history[1], history) is None
+    history[1] = edit(1, after, before, "p", "c")
+    found = readded(history[1], history)
+    assert found is not None
+    assert (found.lines, found.share) == (3, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lines_that_come_back_agree_with_the_texts_themselves(seed: int) -> None:
+    rng = random.Random(seed)
+    sources = [[f"line{rng.randrange(30)} = {rng.randrange(2)};" for _ in range(12)] for _ in range(40)]
+    history = [edit(n, "\n".join(a), "\n".join(b), f"s{n}", f"s{n + 1}") for n, (a, b) in enumerate(pairwise(sources))]
+    deleted: set[str] = set()
+    for made, (before, after) in zip(history, pairwise(sources), strict=True):
+        came = list((Counter(after) - Counter(before)).elements())
+        found = readded(made, history)
+        assert (found.lines if found else 0) == sum(line in deleted for line in came)
+        deleted |= set((Counter(before) - Counter(after)).elements())

@@ -167,3 +167,46 @@ def test_choice_learns_which_question_of_a_layer_pays() -> None:
         pays = asked.entry_id == "good" and rng.random() < 0.6
         records = records.plus(attempt(number, question=asked, accepted=pays, change=change(1.05)))
     assert asked_of[60:].count("good") > 40
+
+
+def test_records_of_earlier_runs_decide_before_the_first_answer() -> None:
+    bank = [entry(name, Layer.MEMORY) for name in ("good", "bad", "worse")] + [entry("elsewhere", Layer.PLAN)]
+    earlier = NO_RECORDS
+    for number in range(90):
+        name = ("good", "bad", "worse")[number % 3]
+        put = question(name, Layer.MEMORY)
+        earlier = earlier.plus(attempt(number, question=put, accepted=name == "good" and number % 2 == 0, change=change(1.05)))
+    rng = np.random.default_rng(0)
+    asked = [choose(bank, Moment.ROUTINE, {}, NO_RECORDS, (), "cpu", rng, prior=earlier).entry_id for _ in range(200)]
+    assert asked.count("good") > 2 * (asked.count("bad") + asked.count("worse"))
+
+
+def test_a_run_of_its_own_overrules_wrong_records_of_earlier_ones() -> None:
+    bank = [entry(name, Layer.MEMORY) for name in ("was-good", "is-good")]
+    earlier = NO_RECORDS
+    for number in range(500):
+        name = ("was-good", "is-good")[number % 2]
+        earlier = earlier.plus(
+            attempt(number, question=question(name, Layer.MEMORY), accepted=number % 2 == 0, change=change(1.05))
+        )
+    rng = np.random.default_rng(1)
+    records, asked_of = NO_RECORDS, []
+    for number in range(120):
+        asked = choose(bank, Moment.ROUTINE, {}, records, (), "cpu", rng, prior=earlier)
+        asked_of.append(asked.entry_id)
+        pays = asked.entry_id == "is-good" and rng.random() < 0.6
+        records = records.plus(attempt(number, question=asked, accepted=pays, change=change(1.05)))
+    assert asked_of[:5].count("was-good") >= 3
+    assert asked_of[60:].count("is-good") > 45
+
+
+def test_a_layer_with_larger_steps_is_preferred_at_equal_chances() -> None:
+    bank = [entry(f"{layer.value}-{number}", layer) for layer in (Layer.MEMORY, Layer.PLAN) for number in range(3)]
+    rng = np.random.default_rng(2)
+    records, layers = NO_RECORDS, []
+    for number in range(150):
+        asked = choose(bank, Moment.ROUTINE, {}, records, layers[-6:], "cpu", rng)
+        layers.append(asked.layer)
+        step = 1.2 if asked.layer is Layer.MEMORY else 1.02
+        records = records.plus(attempt(number, question=asked, accepted=rng.random() < 0.3, change=change(step)))
+    assert layers[50:].count(Layer.MEMORY) > 60
