@@ -20,7 +20,7 @@ LEFT = 0.75
 ANSWER_FADING = 0.95
 """What an answer still counts for in ``late_asked`` and ``late_paid`` after the next one about the same matter."""
 
-PEOPLE = frozenset({"human", "information"})
+PEOPLE = frozenset({"human", "message"})
 """Entry ids of what people asked or only told; each text has a record of its own."""
 
 _OURS = frozenset({Verdict.HARNESS_FAULT.value, Verdict.CANCELLED.value})

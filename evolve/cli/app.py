@@ -17,7 +17,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"default_map": {**ABSENT, "install_completion": False, "show_completion": False, "task": ABSENT}},
+    context_settings={
+        "default_map": {**ABSENT, "install_completion": False, "show_completion": False, "task": ABSENT, "bank": ABSENT}
+    },
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
     "beaten, 6 run folder, 7 budget, 8 waiting for answers or prompts, 9 a verdict other than OK, a task not admitted or an "
     "answer not kept, 130 interrupted twice. "

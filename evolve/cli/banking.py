@@ -20,9 +20,7 @@ Files = Annotated[
     list[Path] | None, typer.Argument(metavar="FILE", help="Further banks, such as a task's questions.toml.", show_default=False)
 ]
 
-app = typer.Typer(
-    help="Read the question bank, check it, see what its questions gave, add one.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(help="Read, check and extend the question bank.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")

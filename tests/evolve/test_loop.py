@@ -99,9 +99,10 @@ def test_a_known_source_costs_nothing(tmp_path: Path) -> None:
 
 def test_an_exhausted_search_stops_and_says_so(tmp_path: Path) -> None:
     result = run(config(budget={"candidates": 5000}, mutation={"exhausted_after": 8}), root=tmp_path, executor=shuffled())
-    last = asked_of(stored(result.folder))[-8:]
+    new = [event.candidate is not None for event in asked_of(stored(result.folder))]
+    open_steps = config().executor.lookahead  # these were put before it was known that the eighth brought nothing
     assert result.stopped_by is StopReason.EXHAUSTED
-    assert all(event.candidate is None for event in last)
+    assert any(not any(new[-8 - late : len(new) - late]) for late in range(open_steps + 1))
     assert result.best is not None
     assert result.best.verified
 

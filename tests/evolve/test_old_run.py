@@ -38,9 +38,7 @@ def test_it_goes_on_where_its_driver_was_lost(old: Path, monkeypatch: pytest.Mon
     with Reader.open(KEPT) as reader:
         before = [recorded.event for recorded in reader.events()]
     _, card = stored_config(before)
-    monkeypatch.setattr(
-        "evaluator.task._hash", lambda folder: card.hash
-    )  # or each change of the rules would make it another task
+    monkeypatch.setattr("evaluator.task._hash", lambda folder: card.hash)  # each change of the rules makes it another task
     result = resume(old, executor=shuffled())
     events = stored(old)
     assert events[: len(before)] == before

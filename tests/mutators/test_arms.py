@@ -53,7 +53,7 @@ def test_the_bare_request_holds_every_fact_and_tool() -> None:
     assert phrased(Arm.TOOLS, asked(), BANK, KNOWN, []).text == request_of(KNOWN, [])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("entry_id", ["human", "information", "gone"])
+@pytest.mark.parametrize("entry_id", ["human", "message", "gone"])
 def test_what_has_no_order_says_so(entry_id: str) -> None:
     with pytest.raises(LookupError, match=entry_id):
         command_of(question(entry_id), BANK)
