@@ -92,7 +92,7 @@ def _sign(rng: Random, source: str) -> str:
 
 def _parameters(rng: Random, source: str) -> str:
     """Parameters of the last function lost, doubled, in another order, or of another type."""
-    found = list(re.finditer(r"\w+\(([^()]*,[^()]*)\)\s*\{", source))
+    found = list(re.finditer(r"\b\w+\(([^(),]{0,500},[^()]{0,5000})\)\s*\{", source))
     if not found:
         return source
     match = found[-1]
