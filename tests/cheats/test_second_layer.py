@@ -49,6 +49,7 @@ def test_without_the_gate(watched: Watched, monkeypatch: pytest.MonkeyPatch, nam
     assert outcome.verdict in WITHOUT_GATE[name], outcome.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT_CHECKS)
 def test_without_checks_the_race_compares(watched: Watched, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr("evaluator.stages.check", lambda *given: Checked(checks=(ALL_PASSED,), fault=None))

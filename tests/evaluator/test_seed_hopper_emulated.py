@@ -62,13 +62,13 @@ def problems(of: dict[str, Any], folder: Path, distributions: tuple[str, ...], s
     return found
 
 
-@pytest.mark.parametrize("of", FAST.values(), ids=FAST)
+@pytest.mark.parametrize("of", [*FAST.values()][:2], ids=[*FAST][:2])
 def test_it_computes_attention(of: dict[str, Any], tmp_path: Path) -> None:
     assert problems(seed.symbols(**of), tmp_path, STRESS) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of", SLOW.values(), ids=SLOW)
+@pytest.mark.parametrize("of", [*[*FAST.values()][2:], *SLOW.values()], ids=[*[*FAST][2:], *SLOW])
 def test_it_computes_attention_everywhere(of: dict[str, Any], tmp_path: Path) -> None:
     assert problems(seed.symbols(**of), tmp_path, seed.TASK.distributions) == []
 

@@ -81,6 +81,7 @@ def test_every_choice_of_knobs_fits_in_every_scenario() -> None:
     assert rings == {1, 2, 3, 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
