@@ -14,13 +14,14 @@ from evaluator.cuda.baseline_side import Bench, start_baseline
 from evaluator.cuda.device import NoGpuError, describe_device, find_gpu
 from evaluator.cuda.gate import gate_cuda
 from evaluator.cuda.health import probe
-from evaluator.cuda.lease import MeteredSide, Quarantine, Usage, gpu_lease, lease_path
+from evaluator.cuda.lease import Quarantine, Usage, gpu_lease, lease_path
 from evaluator.cuda.monitor import Monitor, open_reader
 from evaluator.cuda.nvrtc import COMPILE_LIMITS, compile_cuda
 from evaluator.disturbance import Pressure
 from evaluator.outcome import Fault
 from evaluator.plan.resolved import Resolved, ResolvedLaunch
 from evaluator.sandbox import Limits
+from evaluator.seen_side import SeenSide
 from evaluator.task_card import Scenario
 from population.candidate import Language
 
@@ -110,7 +111,7 @@ class CudaBackend:
         if refused is not None:
             return refused
         side = self._candidates.start(program, slots)
-        return side if isinstance(side, Fault) else MeteredSide(side, self._usage)
+        return side if isinstance(side, Fault) else SeenSide(side, self._usage.count)
 
     def start_baseline(
         self, task_folder: Path, baseline: str, resolved: Resolved, scenario: Scenario, slots: int
@@ -121,7 +122,7 @@ class CudaBackend:
             return side
         if side.chosen:
             self._usage.chose(baseline, scenario.name, side.chosen)
-        return MeteredSide(side, self._usage)
+        return SeenSide(side, self._usage.count)
 
     def close(self) -> None:
         """See ``evaluator.backend.Backend``."""

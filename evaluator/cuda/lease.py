@@ -4,15 +4,14 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evaluator.backend import Array, Lease, Ran, Side
+from evaluator.backend import Lease, Ran
 from evaluator.cuda.monitor import Monitor
 from evaluator.locks import timing_lock
-from evaluator.outcome import Fault
 
 Clock = Callable[[], float]
 
@@ -84,9 +83,10 @@ class Usage:
         self.choices.clear()
         self.monitor.forget()
 
-    def ran(self, elapsed_us: float) -> None:
-        """A batch of executions took so long on the device."""
-        self._busy_us += elapsed_us
+    def count(self, ran: Ran) -> Ran:
+        """The batch as it is, once it counts as use of the device."""
+        self._busy_us += ran.elapsed_us
+        return ran
 
     def chose(self, baseline: str, scenario: str, variant: str) -> None:
         """A baseline made of several runs this variant in the scenario."""
@@ -113,34 +113,3 @@ def gpu_lease(lock: Path, wait_s: float, purpose: str, usage: Usage) -> Iterator
         Quarantine(lock).refuse()
         usage.begin()
         yield Lease(facts=usage.facts, notes=usage.monitor.notes)
-
-
-class MeteredSide:
-    """A side whose executions count as usage of the GPU."""
-
-    def __init__(self, side: Side, usage: Usage) -> None:
-        self.slots = side.slots
-        self._side, self._usage = side, usage
-
-    def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:
-        """See ``evaluator.backend.Side``."""
-        self._side.fill(slot, inputs, poison)
-
-    def run(self, slots: Sequence[int], deadline_s: float) -> Ran | Fault:
-        """See ``evaluator.backend.Side``."""
-        ran = self._side.run(slots, deadline_s)
-        if isinstance(ran, Ran):
-            self._usage.ran(ran.elapsed_us)
-        return ran
-
-    def read(self, slot: int) -> Mapping[str, Array]:
-        """See ``evaluator.backend.Side``."""
-        return self._side.read(slot)
-
-    def audit(self) -> Fault | None:
-        """See ``evaluator.backend.Side``."""
-        return self._side.audit()
-
-    def close(self) -> None:
-        """See ``evaluator.backend.Side``."""
-        self._side.close()

@@ -32,7 +32,7 @@ class Cupy(ModuleType):
     empty, empty_like, asarray, asnumpy = (
         staticmethod(getattr(np, name)) for name in ("empty", "empty_like", "asarray", "asarray")
     )
-    library: Any = None
+    built: Any = None
     threads = 8
 
     class RawModule:
@@ -40,7 +40,7 @@ class Cupy(ModuleType):
             assert code == ARRAYS.read_text()
 
         def get_function(self, name: str) -> Any:
-            function = getattr(Cupy.library, f"emulate_{name}")
+            function = getattr(Cupy.built, f"emulate_{name}")
 
             def launch(blocks: tuple[int], threads: tuple[int], arguments: tuple[Any, ...]) -> None:
                 given = [
@@ -62,7 +62,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     emulator = str(DATA / "arrays_emulator.cpp")
     flags = ["-std=c++20", "-O1", "-fno-strict-aliasing", "-shared", "-fPIC", "-pthread", f'-DARRAYS="{ARRAYS}"']
     subprocess.run([compiler, *flags, emulator, "-o", str(built)], check=True)
-    Cupy.library = ctypes.CDLL(str(built))
+    Cupy.built = ctypes.CDLL(str(built))
     kept = {name: sys.modules.pop(name, None) for name in ("cupy", "evaluator.cuda.kernels")}
     sys.modules["cupy"] = Cupy("cupy")
     yield importlib.import_module("evaluator.cuda.kernels")

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from evaluator.backend import Array, Ran
-from evaluator.cuda.lease import GpuQuarantinedError, MeteredSide, Quarantine, Usage, gpu_lease, lease_path
+from evaluator.cuda.lease import GpuQuarantinedError, Quarantine, Usage, gpu_lease, lease_path
 from evaluator.cuda.monitor import Monitor
 from evaluator.locks import LockTimeoutError
 from evaluator.outcome import Fault, Stage, Verdict
+from evaluator.seen_side import SeenSide
 
 HOLDER = """
 import sys
@@ -90,7 +91,7 @@ def test_a_lease_tells_what_it_used_and_forgets_the_one_before(tmp_path: Path) -
     used = usage(clock)
     lock = lease_path("GPU-1", tmp_path)
     with gpu_lease(lock, 0.1, "first", used) as lease:
-        side = MeteredSide(TimedSide(), used)
+        side = SeenSide(TimedSide(), used.count)
         assert isinstance(side.run([0, 0], 1.0), Ran)
         assert isinstance(side.run([1], 1.0), Fault)
         used.chose("fa3", "n1000", "one split")
@@ -105,9 +106,9 @@ def test_a_lease_tells_what_it_used_and_forgets_the_one_before(tmp_path: Path) -
         assert lease.facts() == {"lease_s": 0.0, "gpu_busy_s": 0.0}
 
 
-def test_a_metered_side_is_otherwise_the_side() -> None:
+def test_a_seen_side_is_otherwise_the_side() -> None:
     inner = TimedSide()
-    side = MeteredSide(inner, usage(Clock()))
+    side = SeenSide(inner, usage(Clock()).count)
     side.fill(1, {}, 2)
     side.close()
     assert (side.slots, inner.filled, inner.closed, side.audit()) == (2, (1, 2), True, None)
