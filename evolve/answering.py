@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluator.outcome import Fault
+from evaluator.plan.parse import parse_plan
 from evolve.stopping import GOES_ON
 from mutators.edits import apply
 from mutators.headers import header_of
@@ -22,11 +24,15 @@ SAID_ON_PURPOSE = frozenset({Rejection.CLAIM_ONLY, Rejection.EXHAUSTED})
 
 
 class AnswerRefused(Exception):  # noqa: N818  (says what is the matter)
-    """An answer or question that can't be taken; the text says why, and what to do. ``rejected``: why the edit is none."""
+    """An answer or question that can't be taken; the text says why, and what to do. ``rejected``: why the edit is none.
 
-    def __init__(self, message: str, rejected: Rejected | None = None) -> None:
+    ``mendable``: another text would be taken for the same step.
+    """
+
+    def __init__(self, message: str, rejected: Rejected | None = None, *, mendable: bool = False) -> None:
         super().__init__(message)
         self.rejected = rejected
+        self.mendable = mendable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +97,7 @@ def hand_in(folder: Path, step: int, answer: Answer, *, insist: bool = False) ->
     """Keep an answer to an open prompt; the run's driver takes it in within a second, or the next one when it starts.
 
     Raises AnswerRefused, and keeps nothing, where the step isn't open or has an answer already, and, unless the answerer
-    insists, where the answer would make no new candidate.
+    insists, where the answer would make no new candidate or its plan can't be valid.
     """
     mailbox = Mailbox(folder)
     with Reader.open(folder) as reader:
@@ -103,12 +109,16 @@ def hand_in(folder: Path, step: int, answer: Answer, *, insist: bool = False) ->
         rejected = edited if isinstance(edited, Rejected) else None
         child = None if isinstance(edited, Rejected) else candidate_of(edited.source, parent.language)
         known = _known_as(reader, child) if child else None
+        plan = parse_plan(child.source, child.language, reader.info().card) if child else None
     if rejected is not None and rejected.reason not in SAID_ON_PURPOSE and not insist:
-        raise AnswerRefused(f"{rejected.reason.value}: {rejected.message}", rejected)
+        raise AnswerRefused(f"{rejected.reason.value}: {rejected.message}", rejected, mendable=True)
+    if isinstance(plan, Fault) and not insist:
+        raise AnswerRefused(f"{plan.verdict}: {plan.message}", mendable=True)
     if known is not None and not insist:
         raise AnswerRefused(
             f"this is the kernel {short_id(known)}, which the run has already; `askevolve show {folder} {short_id(known)}` says "
-            "what became of it. Change something else"
+            "what became of it. Change something else",
+            mendable=True,
         )
     if not mailbox.put(step, answer):
         raise AnswerRefused(f"step {step} has an answer already, and the first counts")
@@ -137,7 +147,9 @@ def _open_step(reader: Reader, step: int) -> StepPosed:
     for one in posed:
         if one.step.number == step:
             return one
-    raise AnswerRefused(f"step {step} isn't open; {_listed(posed)}")
+    taken = 0 <= step < reader.info().steps
+    why = "has its answer, which was taken in" if taken else "isn't open"
+    raise AnswerRefused(f"step {step} {why}; {_listed(posed)}")
 
 
 def _listed(posed: Sequence[StepPosed]) -> str:

@@ -30,7 +30,7 @@ from population.novelty import candidate_of
 from results.folder import find_run
 from results.outcome_text import outcome_lines
 from results.reader import Reader
-from results.terminal import candidate_lines, status_lines
+from results.terminal import candidate_lines, status_screen
 
 Arguments = ParamSpec("Arguments")
 
@@ -109,9 +109,7 @@ class Tools:
     def status(self, run: str) -> str:
         """One screen about a run: its best, where steps ended, what each layer of questions gave."""
         with self._reader(run) as reader:
-            info, best = reader.info(), reader.headline()
-            final = reader.final(best.id) if best else None
-            return _text(status_lines(info, best, final, reader.funnel(), reader.layers()))
+            return _text(status_screen(reader))
 
     def show(self, run: str, candidate: str = "best", source: bool = False) -> str:
         """A candidate by the first digits of its id, or `best`: question, prediction, checks, timings; or its source alone."""

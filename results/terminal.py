@@ -9,7 +9,9 @@ from evaluator.outcome import Fitness, Outcome
 from mutators.question import Question
 from population.candidate import Candidate, short_id
 from results.events import StepAsked
+from results.mailbox import Mailbox
 from results.outcome_text import opponent_name, outcome_lines
+from results.reader import Reader
 from results.rows import CandidateRow, FunnelRow, QuestionRow, RunInfo, StepRow
 from results.text import count, duration, interval, one_line, ratio, table
 
@@ -49,27 +51,51 @@ def state(info: RunInfo) -> str:
     return STOPPED.get(info.stopped_by, info.stopped_by) if info.stopped_by else "interrupted"
 
 
+def status_screen(reader: Reader) -> list[str]:
+    """One screen about the run that is read, its mailbox included."""
+    info, best = reader.info(), reader.headline()
+    answered = Mailbox(info.folder).answered() & {one.step.number for one in reader.open_steps()}
+    final = reader.final(best.id) if best else None
+    return status_lines(info, best, final, reader.funnel(), reader.layers(), len(answered))
+
+
 def status_lines(
     info: RunInfo,
     best: CandidateRow | None,
     final: Outcome | None,
     funnel: Sequence[FunnelRow],
     layers: Sequence[QuestionRow],
+    answered: int = 0,
 ) -> list[str]:
-    """One screen about a run: what it does, the best so far and whether to believe it, the funnel, the questions."""
+    """One screen about a run: what it does, the best so far and whether to believe it, the funnel, the questions.
+
+    ``answered`` of the open prompts have an answer that waits to be taken in.
+    """
     counts = f"{info.evaluated} evaluated, {info.accepted} accepted"
     lines = [
         f"run {info.name}, {state(info)}",
         f"task {info.card.name}, {count(len(info.card.scenarios), 'scenario')} of {info.card.scenario_set}",
         f"{count(info.steps, 'step')} asked, {counts}; {duration(info.spent_s)} spent",
-        *([f"{count(info.open_steps, 'prompt')} open: askevolve next {info.name}"] if info.open_steps else []),
+        *open_lines(info, answered),
         "",
     ]
-    lines += best_lines(best, final) if best else ["No candidate is right in every scenario yet."]
+    none = "No candidate is right in every scenario yet." if info.evaluated else "Nothing is evaluated yet."
+    lines += best_lines(best, final) if best else [none]
     if funnel:
         lines += ["", "Where steps ended:", *table(("stage", "verdict", "steps"), ((r.stage, r.word, r.steps) for r in funnel))]
     if layers:
         lines += ["", "What each layer of questions gave:", *question_rows(layers, "layer")]
+    return lines
+
+
+def open_lines(info: RunInfo, answered: int) -> list[str]:
+    """What may be answered, what was answered and waits for a driver, and how to go on where none runs."""
+    free = info.open_steps - answered
+    lines = [f"{count(free, 'prompt')} open: askevolve next {info.name}"] if free else []
+    if answered:
+        lines.append(f"{count(answered, 'answer')} to be taken in by the run's driver")
+    if not info.live and (answered or not info.stopped_by):
+        lines.append(f"no driver runs; go on: askevolve resume {info.name}")
     return lines
 
 

@@ -19,6 +19,7 @@ UNKNOWN_FLOP_PER_CYCLE = max(TENSOR_FLOP_PER_CYCLE.values())
 UNKNOWN_CLOCK_KHZ = 3_000_000
 UNKNOWN_GBS = 10_000.0
 SUFFIXED = (90, 100, 103, 110, 120, 121)  # architectures whose own instructions need the suffix "a"
+DRIVER = Path("/proc/driver/nvidia/version")
 PACKAGES = ("torch", "cupy-cuda13x", "cuda-bindings", "nvidia-cudnn-cu13")
 
 
@@ -69,6 +70,8 @@ def find_gpus() -> tuple[Gpu, ...]:
     try:
         from evaluator.cuda.driver import call
     except ImportError as error:
+        if not DRIVER.exists():
+            raise NoGpuError("this host has no NVIDIA driver") from None
         raise NoGpuError(f"cuda-bindings isn't installed ({error}): pip install 'askevolve[cuda]'") from None
     try:
         call("cuInit", 0)
@@ -101,7 +104,7 @@ def describe_device(gpu: Gpu, abilities: Mapping[str, bool], watched: bool) -> D
     )
 
 
-def driver_version(path: Path = Path("/proc/driver/nvidia/version")) -> str:
+def driver_version(path: Path = DRIVER) -> str:
     """The version of the kernel driver, "unknown" where the kernel doesn't show it."""
     try:
         found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", path.read_text())

@@ -80,8 +80,8 @@ def answer(
         reason = error.rejected.reason.value if error.rejected else None
         if as_json:
             print_json({"step": step, "kept": False, "rejection": reason, "message": str(error), "candidate_id": None})
-        mend = " Mend it and hand it in again, or insist with --force." if error.rejected else ""
-        raise CommandError(f"not kept: {error}.{mend}", Exit.REFUTED) from error
+        mend = " Mend it and hand it in again, or insist with --force." if error.mendable else ""
+        raise CommandError(f"not kept: {str(error).rstrip('.')}.{mend}", Exit.REFUTED) from error
     header, rejected = handed_in.header, handed_in.rejected
     if as_json:
         print_json(

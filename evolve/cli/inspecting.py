@@ -59,24 +59,22 @@ def status(run: Run, as_json: Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from results.terminal import status_lines
+    from results.terminal import status_screen
 
     with opened(run) as reader:
+        if not as_json:
+            write(status_screen(reader))
+            return
         info, best = reader.info(), reader.headline()
-        final = reader.final(best.id) if best else None
-        funnel, layers = reader.funnel(), reader.layers()
-    if as_json:
         print_json(
             {
                 "run": summary(info, best),
                 "best": asdict(best) if best else None,
-                "final": plain(final),
-                "funnel": [asdict(row) for row in funnel],
-                "layers": [asdict(row) for row in layers],
+                "final": plain(reader.final(best.id) if best else None),
+                "funnel": [asdict(row) for row in reader.funnel()],
+                "layers": [asdict(row) for row in reader.layers()],
             }
         )
-    else:
-        write(status_lines(info, best, final, funnel, layers))
 
 
 def show(

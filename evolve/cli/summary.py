@@ -30,10 +30,8 @@ def summary_lines(reader: Reader, result: RunResult, gpu: Utilisation | None) ->
         *_standings(reader, result.best),
     ]
     if result.best is None:
-        lines += [
-            "",
-            f"No candidate is right in every scenario; askevolve status {shlex.quote(str(info.folder))} says where steps ended.",
-        ]
+        where = f"askevolve status {shlex.quote(str(info.folder))} says where steps ended"
+        lines += ["", f"No candidate is right in every scenario; {where}." if info.evaluated else "Nothing is evaluated yet."]
     else:
         measured, final = reader.outcome(result.best.id), reader.final(result.best.id)
         lines += [

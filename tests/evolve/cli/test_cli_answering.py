@@ -94,6 +94,35 @@ def test_what_is_wrong_with_an_answer_is_said_and_it_can_be_mended(waiting, tmp_
     assert taken.rejected.reason == says
 
 
+def test_a_plan_that_cannot_be_valid_is_said_before_it_costs_a_step(waiting, tmp_path: Path) -> None:
+    with Reader.open(FOLDER) as reader:
+        [posed] = [one for one in reader.open_steps() if one.step.number == 2]
+        source = reader.candidate(posed.step.parent_id or "").source
+    broken = source.replace("[[launch]]", "[[launches]]", 1)
+    (tmp_path / "answer.md").write_text(f'+++\nhypothesis = "h"\n+++\n```cpp\n{broken}\n```\n')
+    ran = waiting("answer", "sim", "2", "answer.md")
+    assert (ran.code, ran.out) == (9, "")
+    assert "not kept: PLAN_ERROR: " in ran.err
+    assert ".. " not in ran.err
+    assert "--force" in ran.err
+    assert not Mailbox(FOLDER).answered()
+    assert waiting("answer", "sim", "2", "answer.md", "--force").code == 0
+
+
+def test_status_tells_of_answers_that_wait_and_of_steps_that_are_done(waiting, tmp_path: Path) -> None:
+    (tmp_path / "answer.md").write_text(usable(2))
+    assert waiting("answer", "sim", "2", "answer.md").code == 0
+    said = waiting("status", "sim").out
+    assert "1 prompt open: askevolve next sim" in said
+    assert "1 answer to be taken in by the run's driver" in said
+    assert "askevolve resume sim" in said
+    waiting("resume", "sim", "--until-idle", "-q")
+    again = waiting("answer", "sim", "2", "answer.md")
+    assert again.code == 9
+    assert "step 2 has its answer, which was taken in" in again.err
+    assert "step 99 isn't open" in waiting("answer", "sim", "99", "answer.md").err
+
+
 def test_a_claim_without_an_edit_is_an_answer(waiting, tmp_path: Path) -> None:
     (tmp_path / "answer.md").write_text('+++\nhypothesis = "loads alone take this long"\nclaim = "ceiling"\n+++\n')
     ran = waiting("answer", "sim", "2", "answer.md")

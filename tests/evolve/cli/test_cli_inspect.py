@@ -173,7 +173,7 @@ def test_a_run_without_a_best_says_where_to_look(ask, tmp_path: Path) -> None:
     ran = ask("show", "first")
     assert ran.code == 5
     assert "askevolve status" in ran.err
-    assert "No candidate is right" in ask("status", "first").out
+    assert "Nothing is evaluated yet" in ask("status", "first").out
     assert ask("status", "first", "--json").document["best"] is None
     assert ask("list").out.splitlines()[1].endswith("interrupted")
 
