@@ -295,6 +295,10 @@ def _explained(detail: ErrorDetails) -> str:
         return f"{where} is missing; " + (f"write {place[-1]} = ..." if len(place) > 1 else f"add a table [{place[0]}]")
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
+    if kind == "tuple_type" and isinstance(value, Mapping):
+        return f"{where} must be tables, each under [[{'.'.join(place)}]]"
+    if kind == "tuple_type":
+        return f"{where} must be a list, such as [{json.dumps('name' if secret else str(value))}]"
     if kind in {"model_type", "model_attributes_type"}:
         return f"{where} must be a table" + ("" if secret else f", not {value!r}")
     return f"{where}{'' if secret else f' = {value!r}'}: {detail['msg'][0].lower()}{detail['msg'][1:]}"

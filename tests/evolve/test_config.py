@@ -43,6 +43,8 @@ def test_paths_are_taken_from_the_file_and_names_stay(tmp_path: Path) -> None:
     ("text", "overrides", "says"),
     [
         (GOOD.replace("seeds =", "seds ="), [], "unknown key 'seds' in [population]; did you mean 'seeds'?"),
+        (GOOD, ["population.seeds=cpu_blokced"], '[population] seeds must be a list, such as ["cpu_blokced"]'),
+        (GOOD + '\n[chat.models]\nname = "a"\n', [], "[chat] models must be tables, each under [[chat.models]]"),
         (GOOD.replace("[budget]", "[budgt]"), [], "unknown table or key 'budgt'; did you mean 'budget'?"),
         (GOOD.replace("[budget]", "[xyz]"), [], "it may hold: run, task, population, mutation"),
         (GOOD.replace('name = "first"', ""), [], "[run] name is missing; write name = ..."),
