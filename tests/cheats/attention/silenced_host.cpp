@@ -7,7 +7,8 @@ grid   = ["sq", "h", "b"]
 args   = ["q", "k", "v", "out", "lse", "scale", "sq", "sk", "h", "hkv", "d", "causal", "window"]
 */
 // Reports "done" at once and turns the host's own report away, so that no second one gives it away.
-// The test fills in the offsets from the compiled host; a candidate would have to guess them.
+// The test fills in the offsets from the compiled host; a candidate would have to guess them. It works little after "done": hidden
+// work is another cheat, which would be noticed first.
 
 using Call = long (*)(long number, long a, long b, long c, long d);
 
@@ -47,7 +48,7 @@ extern "C" void attention(long task, void* const* args) {
     float* lse = static_cast<float*>(args[4]) + (batch * h + head) * sq + i;
     const float scale = *static_cast<const float*>(args[5]);
     if (task == 0) report_done(gate_of(__builtin_return_address(0)));
-    for (volatile long wait = 0; wait < 200000; wait = wait + 1) {}
+    for (volatile long wait = 0; wait < 20000; wait = wait + 1) {}
     const long first = window > 0 && edge > window ? edge - window : 0;
     const long last = causal || window > 0 ? (edge + 1 < sk ? edge + 1 : sk) : sk;
     float maximum = -__builtin_inff(), sum = 0, total[256] = {};
