@@ -19,7 +19,8 @@ struct Fp16 {
   static __device__ float value(u16 bits) {
     const u32 sign = (u32)(bits & 0x8000) << 16, rest = bits & 0x7FFF;
     if (rest >= 0x7C00) return __uint_as_float(sign | 0x7F800000 | (rest & 0x3FF) << 13);
-    return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest << 13) * 0x1p112f));  // subnormals come out right too
+    const float size = rest < 0x400 ? (float)rest * 0x1p-24f : __uint_as_float((rest << 13) + 0x38000000);  // CuPy flushes subnormals
+    return __uint_as_float(sign | __float_as_uint(size));
   }
   static __device__ u16 nearest(float value) {
     const u32 all = __float_as_uint(value), size = all & 0x7FFFFFFF;

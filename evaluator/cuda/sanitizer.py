@@ -36,7 +36,8 @@ KEPT_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_D
 SUMMARY = re.compile(r"=========\s*(?:ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: [^(]*\((?P<hazards>\d+) error)")
 FINDING = re.compile(r"^=========\s+(?P<text>(?:Error: Race|Invalid|Misaligned)\b.*)$", re.M)
 """What refutes a kernel. Racecheck's warnings don't: they may be meant, as between threads of one warp."""
-ADDRESS = re.compile(r"^=========\s+(?:Access at|Address) (?:0x)?[0-9a-fA-F]+ is (?P<what>[^\n]+)$", re.M)
+ADDRESS = re.compile(r"^=========\s+(?:Access|Address)\b[^\n]*? is (?P<what>[^\n]+)$", re.M)
+OTHER = re.compile(r"^=========\s+and (?P<what>\w+ access at \S+)", re.M)
 VERDICTS: Mapping[str, tuple[Verdict, str]] = {
     "memcheck": (Verdict.OUT_OF_BOUNDS, "Check bounds where the shape is no multiple of a tile."),
     "racecheck": (
@@ -113,9 +114,12 @@ def _findings(output: str) -> list[str]:
     starts = [match.start() for match in FINDING.finditer(output)]
     texts = []
     for start, end in zip(starts, [*starts[1:], None], strict=False):
-        text, address = FINDING.search(output[start:end]), ADDRESS.search(output[start:end])
+        part = output[start:end]
+        text, address = FINDING.search(part), ADDRESS.search(part)
         assert text is not None
-        texts.append(text["text"].strip() + (f", {address['what'].strip()}" if address else ""))
+        others = dict.fromkeys(match["what"].lower() for match in OTHER.finditer(part))
+        known = f", {address['what'].strip()}" if address else "".join(f" and {other}" for other in others)
+        texts.append(text["text"].strip() + known)
     return list(dict.fromkeys(texts))
 
 

@@ -83,7 +83,7 @@ def test_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("racecheck", 9, WARNED, Result.CLEAN, ""),
         ("racecheck", 0, WARNED, Result.CLEAN, ""),
         ("memcheck", 9, "========= Program hit an error\n========= ERROR SUMMARY: 1 error", Result.UNAVAILABLE, "1 error"),
-        ("racecheck", 9, RACE, Result.FINDINGS, "Race reported between Write access at scaled+0x270"),
+        ("racecheck", 9, RACE, Result.FINDINGS, "Write access at scaled+0x270 and read access at scaled+0x200"),
         ("racecheck", 0, RACE, Result.FINDINGS, "Race reported"),
         ("memcheck", 9, "", Result.UNAVAILABLE, "status 9: no output"),
         ("memcheck", 1, "========= Error: Device not supported", Result.UNAVAILABLE, "status 1: Error: Device not supported"),

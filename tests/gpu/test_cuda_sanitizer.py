@@ -18,6 +18,8 @@ from tests.gpu.cuda_session import inputs_for, program_for, resolved_for
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
 
 SMALL = {"b": 1, "sq": 192, "sk": 192, "h": 2, "hkv": 1, "d": 64, "causal": 1, "window": 0, "dtype": "bf16"}
+MANY_TILES = SMALL | {"b": 4, "h": 64, "hkv": 8, "d": 128}
+"""More tiles than a persistent block has buffers, on each of the multiprocessors."""
 SEEDS = ("portable", "hopper_plain", "hopper")
 RACE = """/* plan
 domain = "dtype == 'fp32'"
@@ -63,12 +65,13 @@ def inspected(source: str, task: Task, scenario: Scenario, arch: str, tool: str,
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 @pytest.mark.parametrize("name", SEEDS)
-def test_a_seed_is_clean(name: str, tool: str, arch: str, cache: BuildCache) -> None:
+@pytest.mark.parametrize("symbols", [SMALL, MANY_TILES], ids=["small", "many_tiles"])
+def test_a_seed_is_clean(symbols: dict[str, int | str], name: str, tool: str, arch: str, cache: BuildCache) -> None:
     if name.startswith("hopper") and arch != "sm_90a":
         pytest.skip(f"{name} is for sm_90a, this is {arch}")
     task = load_task("attention_forward")
     source = task.seeds(Language.CUDA)[name].read_text()
-    scenario = Scenario(name="small", symbols=SMALL, region=task.region(SMALL))
+    scenario = Scenario(name="small", symbols=symbols, region=task.region(symbols))
     assert inspected(source, task, scenario, arch, tool, cache) == (Result.CLEAN, "")
 
 

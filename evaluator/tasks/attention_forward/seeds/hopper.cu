@@ -543,10 +543,12 @@ attention_forward(const __grid_constant__ TensorMap q_map, const __grid_constant
     // Waits for the next tile (its Q and its numbers); false when there is none.
     auto next_tile = [&]() -> bool {
       barrier_wait(q_full + 8 * qs, qp);
-      int more;
-      get4(tile_slot + 16 * qs, tile.block, tile.head, tile.batch, more);
+      int more = 0;                                        // lane 0 reads, for it is the lane that frees the slot with Q
+      if (lane == 0) get4(tile_slot + 16 * qs, tile.block, tile.head, tile.batch, more);
       if (!__shfl_sync(0xffffffffu, more, 0)) return false;
       tile.block = __shfl_sync(0xffffffffu, tile.block, 0);
+      tile.head = __shfl_sync(0xffffffffu, tile.head, 0);
+      tile.batch = __shfl_sync(0xffffffffu, tile.batch, 0);
       row = tile.block * BLOCK_M + local_row;
       range = blocks_of(tile.block, sq, sk, offset, reach);
       n = range.last;
