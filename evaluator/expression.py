@@ -6,6 +6,7 @@ and booleans too). Both know ``+ - * / // %``, comparisons, ``in [..]``, ``and o
 ``ceil_div min max``. In integer mode ``/`` must divide exactly and a comparison gives 0 or 1.
 """
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class Expression:
         return f" with {', '.join(given[:8])}" if given else ""
 
 
+@functools.lru_cache(4096)  # a task's own formulas are asked for thousands of times in one final
 def parse(text: str, mode: Mode = Mode.INTEGER) -> Expression:
     """The expression in ``text``: at most 1000 characters, 200 operations and values, 40 levels of nesting.
 

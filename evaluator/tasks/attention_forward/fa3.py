@@ -90,16 +90,22 @@ def fastest(bound: Mapping[str, Bound]) -> str:
 
 
 def _captured(call: Callable[[], object]) -> Any:
-    """The call as a CUDA graph, after a few ordinary calls on a side stream, in which libraries set themselves up."""
+    """The call as a CUDA graph, after a few ordinary calls, in which libraries set themselves up.
+
+    ``torch.cuda.graph`` isn't used because it empties torch's cache before each capture.
+    """
     import torch
 
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream):
         for _ in range(WARM_CALLS):
             call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
+        stream.synchronize()
+        graph.capture_begin(capture_error_mode="relaxed")
+        try:
+            call()
+        finally:
+            graph.capture_end()
     return graph
