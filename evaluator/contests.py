@@ -22,15 +22,15 @@ class Contest:
     """Races against one opponent: a baseline, or a rival over the ``scenarios`` that it claims.
 
     Where two executions show that a baseline takes OUTCLASSED_BY times as long as the primary one, it can't be the best of all
-    and isn't raced; ``slower`` holds by how much. After a fault in a race, which the candidate's own score survives, no more
-    races are held.
+    and isn't raced; ``slower`` holds by how much, scenario by scenario. After a fault in a race, which the candidate's own score
+    survives, no more races are held.
     """
 
     opponent: Opponent
     baseline: Baseline | None = None
     scenarios: Collection[str] = ()
     raced: list[str] = field(default_factory=list)
-    slower: list[float] = field(default_factory=list)
+    slower: dict[str, float] = field(default_factory=dict)
     broken: bool = False
 
     def hold(self, findings: Findings, rng: np.random.Generator, programs: Sequence[Program]) -> None:
@@ -51,7 +51,7 @@ class Contest:
             findings.outclassed.append(name)
             computed = len(self.slower) + len(self.raced)
             findings.note(
-                f"{name} takes {min(self.slower):.2f} to {max(self.slower):.2f} times as long as {primary} in "
+                f"{name} takes {min(self.slower.values()):.2f} to {max(self.slower.values()):.2f} times as long as {primary} in "
                 f"{len(self.slower)} of the {computed} scenarios that it computes, and wasn't raced there"
             )
         if self.slower or self.broken:
@@ -69,7 +69,7 @@ class Contest:
                 continue
             share = slower_than(findings.session, rng, program, self.baseline, primary_us[program.scenario.name])
             if share is not None and share > OUTCLASSED_BY:
-                self.slower.append(share)
+                self.slower[program.scenario.name] = share
             else:
                 worth.append(program)
         return worth

@@ -15,6 +15,7 @@ from evaluator.pool import random_stream
 from evaluator.preparation import Prepared, prepare
 from evaluator.request import Request
 from evaluator.session import Session, new_pool
+from evaluator.sittings import Part, Sittings, earlier_note, sittings_of, utc_now
 from evaluator.stages import baseline_opponent, rival_opponent
 from population.candidate import Candidate, short_id
 
@@ -45,7 +46,13 @@ def final(session: Session, request: Request) -> Outcome:
     contests += [Contest(opponent=rival_opponent(fresh, rival), scenarios=claimed(rival)) for rival in rivals]
     note_dear(findings, (*programs, *hidden))
     with fresh.backend.lease(f"final of {short_id(request.candidate.id)}") as findings.lease:
-        fault = check_everything(findings, rng, hidden) or _judge_all(findings, rng, programs, contests)
+        kept = sittings_of(fresh, request) if _one_by_one(session) else Sittings(None)
+        try:
+            fault = check_everything(findings, rng, hidden) or _judge_all(findings, rng, programs, contests, kept)
+        except BaseException:
+            kept.close(finished=False)
+            raise
+        kept.close(finished=fault is None or fault.verdict is not Verdict.HARNESS_FAULT)
         session.controls = fresh.controls
         if fault is not None:
             return findings.refused(fault)
@@ -56,26 +63,80 @@ def final(session: Session, request: Request) -> Outcome:
 
 
 def _judge_all(
-    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], contests: Sequence[Contest]
+    findings: Findings, rng: np.random.Generator, programs: Sequence[Program], contests: Sequence[Contest], kept: Sittings
 ) -> Fault | None:
-    """Check and race all programs, batch by batch; the session's controls are run in the middle one, as in a search."""
+    """Check and race all programs, batch by batch, but for those of earlier sittings.
+
+    The session's controls are run in the middle one, as in a search, by each sitting that measures anything.
+    """
+    if kept.parts:
+        earlier = [kept.parts[program.scenario.name] for program in programs if program.scenario.name in kept.parts]
+        findings.note(earlier_note(earlier, len(programs)))
     for number, batch in enumerate(_batches(findings.session, programs)):
-        fault = check_everything(findings, rng, batch)
+        findings.session.progress(f"{number} of {len(programs)} scenarios")
+        part = kept.parts.get(batch[0].scenario.name)
+        if part is not None:
+            _take_over(findings, contests, part)
+            continue
+        before = (len(findings.checks), len(findings.timings), len(findings.notes))
+        fault = _judge_batch(findings, rng, programs, batch, contests, sanitized=number == 0)
         if fault is not None:
             return fault
-        if number == 0:
-            sanitized = _sanitized(findings.session, programs, rng)
-            if isinstance(sanitized, Fault):
-                return sanitized
-            for note in sanitized:
-                findings.note(note)
-            fault = run_controls_once(findings, rng, programs)
-        fault = fault or time_all(findings, rng, batch)
-        if fault is not None:
-            return fault
-        for contest in contests:
-            contest.hold(findings, rng, batch)
+        kept.add(_part_of(findings, contests, batch[0].scenario.name, before))
     return None
+
+
+def _judge_batch(
+    findings: Findings,
+    rng: np.random.Generator,
+    programs: Sequence[Program],
+    batch: Sequence[Program],
+    contests: Sequence[Contest],
+    *,
+    sanitized: bool,
+) -> Fault | None:
+    fault = check_everything(findings, rng, batch)
+    if fault is not None:
+        return fault
+    if sanitized:
+        said = _sanitized(findings.session, programs, rng)
+        if isinstance(said, Fault):
+            return said
+        for note in said:
+            findings.note(note)
+    fault = run_controls_once(findings, rng, programs) or time_all(findings, rng, batch)
+    if fault is not None:
+        return fault
+    for contest in contests:
+        contest.hold(findings, rng, batch)
+    return None
+
+
+def _part_of(findings: Findings, contests: Sequence[Contest], scenario: str, before: tuple[int, int, int]) -> Part:
+    """What has been found since there were so many checks, timings and notes."""
+    checks, timings, notes = before
+    return Part(
+        scenario=scenario,
+        checks=tuple(findings.checks[checks:]),
+        timings=tuple(findings.timings[timings:]),
+        slower={contest.opponent.name: contest.slower[scenario] for contest in contests if scenario in contest.slower},
+        broken=tuple(contest.opponent.name for contest in contests if contest.broken),
+        notes=tuple(findings.notes[notes:]),
+        at=utc_now(),
+    )
+
+
+def _take_over(findings: Findings, contests: Sequence[Contest], part: Part) -> None:
+    findings.checks += part.checks
+    findings.timings += part.timings
+    for note in part.notes:
+        findings.note(note)
+    for contest in contests:
+        name = contest.opponent.name
+        if name in part.slower:
+            contest.slower[part.scenario] = part.slower[name]
+        contest.raced += [timing.scenario for timing in part.timings if timing.opponent == name]
+        contest.broken = contest.broken or name in part.broken
 
 
 def _batches(session: Session, programs: Sequence[Program]) -> Sequence[Sequence[Program]]:

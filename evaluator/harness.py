@@ -30,7 +30,9 @@ class Harness:
 
     Holds one session: the secret pool, the primary baseline (``baseline``, or the first of the card's that is available on this
     backend) and the result of the A/A race. Evaluations take turns. Outcomes say where the task was never admitted on this
-    device, by the reports in ``admissions`` (None: nobody asks). Raises ValueError where no baseline is available.
+    device, by the reports in ``admissions`` (None: nobody asks). A final on a GPU that is stopped leaves what it measured in
+    ``sittings`` (None: nothing), and goes on from there; ``progress`` is told how far it is. Raises ValueError where no baseline
+    is available.
     """
 
     def __init__(
@@ -46,6 +48,8 @@ class Harness:
         pressure: Pressure | None = None,
         lock: Path | None = None,
         admissions: Path | None = None,
+        sittings: Path | None = None,
+        progress: Callable[[str], None] = lambda text: None,
     ) -> None:
         card = task.card(set_name)
         said = None if admissions is None else remark(admissions, task, set_name, backend.device)
@@ -62,6 +66,8 @@ class Harness:
             pressure=pressure or backend.pressure,
             lock=lock or lock_path(),
             remarks=() if said is None else (said,),
+            sittings=sittings,
+            progress=progress,
         )
 
     @property

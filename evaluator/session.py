@@ -44,7 +44,8 @@ class Session:
     """Task, backend, settings and pool of one harness, the primary baseline first.
 
     ``remarks`` is what every outcome says; ``controls`` is set once, when first timed. ``publishes``: what comes out may be
-    published, so every timed execution is compared.
+    published, so every timed execution is compared. ``sittings`` is where finals that are stopped leave what they measured;
+    ``progress`` is told how far a final is.
     """
 
     task: Task
@@ -60,6 +61,8 @@ class Session:
     remarks: tuple[str, ...] = ()
     controls: Controls | None = None
     publishes: bool = False
+    sittings: Path | None = None
+    progress: Callable[[str], None] = lambda text: None
 
     @property
     def side_bytes(self) -> int:

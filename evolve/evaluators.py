@@ -12,6 +12,7 @@ from evaluator.cuda.lease import GpuQuarantinedError, Quarantine, lease_path
 from evaluator.request import Evaluator
 from evaluator.settings import HarnessSettings, cuda_settings, full_settings, quick_settings
 from evaluator.simulated import SimulatedEvaluator
+from evaluator.sittings import default_sittings
 from evaluator.task import load_task
 from evolve.errors import EnvironmentUnfit
 
@@ -32,8 +33,8 @@ class EvaluatorSpec:
     threads: int
     baseline: str | None = None
 
-    def __call__(self) -> Evaluator:
-        """A fresh evaluator; on the cuda backend for the first GPU that this process sees.
+    def __call__(self, progress: Callable[[str], None] = lambda text: None) -> Evaluator:
+        """A fresh evaluator; on the cuda backend for the first GPU that this process sees. ``progress`` hears how far a final is.
 
         Raises ValueError, OSError, RuntimeError or ImportError where this machine lacks what it needs, EnvironmentUnfit where
         that GPU is quarantined.
@@ -47,7 +48,16 @@ class EvaluatorSpec:
             backend = self._backend()
         except GpuQuarantinedError as error:
             raise EnvironmentUnfit(str(error)) from None
-        return Harness(task, self.scenarios, backend, self.settings, baseline=self.baseline, admissions=default_admissions())
+        return Harness(
+            task,
+            self.scenarios,
+            backend,
+            self.settings,
+            baseline=self.baseline,
+            admissions=default_admissions(),
+            sittings=default_sittings(),
+            progress=progress,
+        )
 
     def _backend(self) -> Backend:
         if self.backend == "cuda":

@@ -1,6 +1,6 @@
 """Evaluations outside a search: of files, or of a run's candidate again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -30,11 +30,12 @@ def evaluate(
     effort: Effort,
     quick: bool,
     baseline: str | None = None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Outcome]:
     """The outcome of each candidate in turn, all in one session on this machine; while one runs the next are compiled.
 
-    All are of one language. ``baseline`` names the one that fitness is measured against, None: the first that is available.
-    Raises TaskError, EnvironmentUnfit.
+    All are of one language. ``progress`` hears how far a final is. ``baseline`` names the one that fitness is measured against,
+    None: the first that is available. Raises TaskError, EnvironmentUnfit.
     """
     backend = "cuda" if candidates[0].language is Language.CUDA else "cpu"
     spec = EvaluatorSpec(
@@ -47,7 +48,7 @@ def evaluate(
         baseline=baseline,
     )
     requests = [Request(candidate=candidate, effort=effort) for candidate in candidates]
-    with closing(_opened(spec)) as evaluator:
+    with closing(_opened(spec, progress)) as evaluator:
         if backend == "cpu":  # where compiling would disturb what is timed
             yield from map(evaluator.evaluate, requests)
             return
@@ -58,9 +59,9 @@ def evaluate(
             yield from map(evaluator.evaluate, requests)
 
 
-def _opened(spec: EvaluatorSpec) -> Evaluator:
+def _opened(spec: EvaluatorSpec, progress: Callable[[str], None]) -> Evaluator:
     try:
-        return spec()
+        return spec(progress)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         raise EnvironmentUnfit(f"{error}; `askevolve doctor` says what this machine can do") from error
 
@@ -87,7 +88,7 @@ def sets_for(task: Task, language: Language) -> tuple[str, ...]:
     return tuple(sorted(named or task.sets(), key=lambda name: len(task.scenarios[name])))
 
 
-def verify(folder: Path, candidate_id: str) -> Outcome:
+def verify(folder: Path, candidate_id: str, progress: Callable[[str], None] = lambda text: None) -> Outcome:
     """A new final of a run's candidate with the run's right seeds as rivals, stored in the run.
 
     Raises ConfigError where the task has changed since, EnvironmentUnfit, and ``results.errors.RunError`` about the folder.
@@ -102,7 +103,7 @@ def verify(folder: Path, candidate_id: str) -> Outcome:
         for event in events:
             state.apply(event)
         request = Request(candidate=state.candidate(candidate_id), effort=Effort.FINAL, rivals=state.right_seeds)
-        with closing(_opened(parts.spec)) as evaluator:
+        with closing(_opened(parts.spec, progress)) as evaluator:
             outcome = evaluator.evaluate(request)
         store.append(FinalMeasured(outcome=outcome))
     return outcome

@@ -1,6 +1,7 @@
 """Commands that measure: evaluate a file, verify a candidate of a run."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,8 @@ import typer
 
 from evolve.cli.inspecting import Explain, Id, Json, Run, plain, resolved
 from evolve.cli.output import CommandError, Exit, print_json, say, write
+
+PROGRESS_S = 15.0
 
 
 class Form(StrEnum):
@@ -66,7 +69,8 @@ def evaluate(
     from evolve import measure
 
     effort = Effort.FINAL if final else Effort.SEARCH
-    outcomes = measure.evaluate(candidates, task, set_name, effort=effort, quick=quick, baseline=baseline)
+    hear = _now_and_then()
+    outcomes = measure.evaluate(candidates, task, set_name, effort=effort, quick=quick, baseline=baseline, progress=hear)
     about = f"in {len(chosen.card(set_name).scenarios)} scenarios of {set_name}, task {chosen.name}"
     found = []
     for file in files:
@@ -79,6 +83,19 @@ def evaluate(
         print_json(rows[0] if len(rows) == 1 else {"evaluations": rows})
     for outcome in sorted(found, key=lambda outcome: outcome.verdict != "HARNESS_FAULT"):
         _raise_unless_ok(outcome)
+
+
+def _now_and_then() -> Callable[[str], None]:
+    """Says what it hears, at most every PROGRESS_S seconds."""
+    last_s = time.monotonic()
+
+    def hear(text: str) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= PROGRESS_S:
+            last_s = time.monotonic()
+            say(f"  {text}")
+
+    return hear
 
 
 def _print(file: Path, outcome: Any, explain: bool, form: Form, titled: bool) -> None:
@@ -173,7 +190,7 @@ def final(run: Run, candidate: Id = "best", explain: Explain = False, as_json: J
     with Reader.open(folder) as reader:
         candidate_id = resolved(reader, candidate)
     say(f"verifying {short_id(candidate_id)}: everything is examined anew, which takes many times an evaluation of the search")
-    outcome = verify(folder, candidate_id)
+    outcome = verify(folder, candidate_id, _now_and_then())
     if as_json:
         print_json({"candidate_id": candidate_id, "outcome": plain(outcome)})
     else:
