@@ -41,8 +41,8 @@ class Versus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The best candidate. ``verified``: by a final, from which the ratios then come; ``over_better_seed`` exists only then. The final
-    may have been made elsewhere, on another device where the run's own verified none.
+    """The best candidate. ``verified``: by a final, from which the ratios then come; ``over_better_seed`` exists only then. The
+    final may have been made elsewhere, on another device where the run's own verified none.
 
     Where the best is a seed itself, ``over_better_seed`` is 1 by definition.
     """

@@ -34,7 +34,6 @@ from results.events import (
     FinalMeasured,
     OutcomeMerged,
     RunNoted,
-    RunStarted,
     RunStopped,
     StepAsked,
     StepEvaluated,
@@ -240,8 +239,6 @@ class State:
                     self.prior = records_from(event.facts[RECORDS_FACT])
             case RunStopped():
                 self.faults = 0
-            case RunStarted():
-                pass
 
     @property
     def can_fold(self) -> bool:

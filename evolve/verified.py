@@ -8,7 +8,7 @@ from results.events import OutcomeMerged
 
 
 def verified_finals(state: State) -> Mapping[str, Outcome]:
-    """The finals that found a candidate right, by candidate, all of one device; ``results.queries.VERIFIED`` says the same in SQL.
+    """The finals that found a candidate right, by candidate, all of one device; ``results.queries.VERIFIED`` is the same in SQL.
 
     Those of the run, and those made elsewhere that compare with them. Where there are none, those of the device on which a final
     that came home verified a candidate last.

@@ -158,7 +158,7 @@ class Reader:
         return self._values(DeviceRow, queries.DEVICES)
 
     def made_by(self, candidate_id: str) -> StepAsked | None:
-        """The step that first proposed a candidate, here or elsewhere; None for one that was evaluated as a file. Raises IdUnknown."""
+        """The step that first proposed a candidate, here or elsewhere; None for one evaluated as a file. Raises IdUnknown."""
         event = self._event_at(self._row("SELECT seq FROM candidates WHERE id = ?", (self.full_id(candidate_id),))["seq"])
         return event if isinstance(event, StepAsked) else event.asked if isinstance(event, StepMerged) else None
 

@@ -82,8 +82,8 @@ class Store:
         """
         return self._append(((None, event) for event in events), prompts)
 
-    def take_over(self, events: Sequence[tuple[float | None, Event]], prompts: Sequence[str] = ()) -> int:
-        """As ``append``, for events of another log: each with the time it has there (seconds since 1970), None: now."""
+    def take_over(self, events: Sequence[tuple[float, Event]], prompts: Sequence[str] = ()) -> int:
+        """As ``append``, for events of another log: each with the time it has there, in seconds since 1970."""
         return self._append(events, prompts)
 
     def _append(self, events: Iterable[tuple[float | None, Event]], prompts: Sequence[str]) -> int:

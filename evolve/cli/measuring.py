@@ -75,7 +75,11 @@ def evaluate(
         if not as_json:
             _print(file, found[-1], explain, form, titled=len(files) > 1)
     if as_json:
-        rows = [{"file": str(file), "outcome": plain(outcome)} for file, outcome in zip(files, found, strict=True)]
+        judged = zip(files, candidates, found, strict=True)
+        rows = [
+            {"file": str(file), "scenario_set": set_name, "candidate": plain(candidate), "outcome": plain(outcome)}
+            for file, candidate, outcome in judged
+        ]
         print_json(rows[0] if len(rows) == 1 else {"evaluations": rows})
     for outcome in sorted(found, key=lambda outcome: outcome.verdict != "HARNESS_FAULT"):
         _raise_unless_ok(outcome)
