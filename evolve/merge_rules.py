@@ -138,8 +138,8 @@ class Placing:
         """Whether an outcome that another step, or nobody's step, led to may be the result of a step that waits: it compares, and
         it is a word on the candidate that no other search's best had a part in.
         """
-        says = outcome.verdict not in SAYS_NOTHING and outcome.verdict is not Verdict.SLOWER
-        return outcome.effort is Effort.SEARCH and says and self._yardstick.admits(outcome)
+        unfit = {Verdict.HARNESS_FAULT, Verdict.CANCELLED, Verdict.SLOWER}
+        return outcome.effort is Effort.SEARCH and outcome.verdict not in unfit and self._yardstick.admits(outcome)
 
     def _settle(self, at: float, number: int, outcome: Outcome) -> None:
         self._waiting_steps.discard(number)

@@ -177,7 +177,7 @@ def test_files_of_evaluations_settle_what_waits_and_bring_new_candidates_beside(
 def test_a_file_never_settles_a_step_on_another_device_or_with_a_word_that_says_nothing(
     measured: RunResult, tmp_path: Path
 ) -> None:
-    resume(measured.folder, ["budget.candidates=12"], evaluate=False)
+    resume(measured.folder, ["budget.candidates=13"], evaluate=False)
     with Reader.open(measured.folder) as reader:
         waiting = [reader.candidate(row.id) for row in reader.candidates() if row.verdict is None]
     assert len(waiting) > 1
