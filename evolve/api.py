@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from evaluator.outcome import Fitness, Verdict
+from evaluator.outcome import Fitness, Outcome
 from evaluator.task_card import TaskCard
 from evolve.chat import charging, ledger_of
 from evolve.config import ConfigError, RunConfig, load_config, overridden, resumable, validated
@@ -18,6 +18,7 @@ from evolve.parts import Parts, assemble
 from evolve.remembering import keep, noted_earlier
 from evolve.state import State
 from evolve.stopping import StopReason, StopRequest
+from evolve.verified import verified_finals
 from results.events import Event, RunNoted, RunStarted
 from results.folder import new_run_folder
 from results.mailbox import Mailbox
@@ -40,7 +41,8 @@ class Versus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The best candidate. ``verified``: by a final, from which the ratios then come; ``over_better_seed`` exists only then.
+    """The best candidate. ``verified``: by a final, from which the ratios then come; ``over_better_seed`` exists only then. The
+    final may have been made elsewhere, on another device where the run's own verified none.
 
     Where the best is a seed itself, ``over_better_seed`` is 1 by definition.
     """
@@ -171,13 +173,14 @@ def result_of(state: State, reason: StopReason, folder: Path) -> RunResult:
 
 def best_of(state: State) -> Best | None:
     """The verified candidate with the highest lower bound, else the incumbent, unverified."""
-    fits = {name: final.fitness for name, final in state.finals.items() if final.verdict is Verdict.OK and final.fitness}
+    finals = verified_finals(state)
+    fits = {name: final.fitness for name, final in finals.items() if final.fitness}
     if fits:
         best_id = max(fits, key=lambda name: fits[name].low)
         return Best(
             id=best_id,
             verified=True,
-            over_better_seed=_over_better_seed(state, best_id),
+            over_better_seed=_over_better_seed(state, best_id, finals[best_id]),
             over_baseline=_versus(fits[best_id], fits[best_id].opponent),
         )
     member = state.best
@@ -192,12 +195,12 @@ def best_of(state: State) -> Best | None:
     )
 
 
-def _over_better_seed(state: State, best_id: str) -> Versus | None:
+def _over_better_seed(state: State, best_id: str, final: Outcome) -> Versus | None:
     """The final's race against the seed that was harder to beat."""
     seeds = {seed.id for seed in state.seeds}
     if best_id in seeds:
         return Versus(name=best_id, ratio=1.0, low=1.0, high=1.0)
-    races = [race for race in state.finals[best_id].versus if race.opponent.removeprefix("candidate:") in seeds]
+    races = [race for race in final.versus if race.opponent.removeprefix("candidate:") in seeds]
     if not races:
         return None
     hardest = min(races, key=lambda race: race.geomean)

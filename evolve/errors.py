@@ -7,5 +7,9 @@ class EnvironmentUnfit(Exception):
     """This machine lacks what an evaluation needs; the text says what."""
 
 
+class MergeRefused(Exception):
+    """What was measured elsewhere doesn't fit the run that it is brought to; the text says what differs and what to do."""
+
+
 class AnswererFailed(Exception):
     """The answerer raised instead of answering; the text says at which step and with what."""

@@ -8,6 +8,7 @@ from evaluator.request import Request
 from evolve.goal import Goal, examine, is_met
 from evolve.journal import Journal
 from evolve.state import SAYS_NOTHING, State
+from evolve.verified import comparable_finals
 from results.events import FinalMeasured
 
 AT_MOST = 3
@@ -78,4 +79,4 @@ class Finals:
 
     def _met_by_some(self) -> bool:
         goal, card = self._goal, self._state.card
-        return goal is not None and any(is_met(goal, final, card) for final in self._state.finals.values())
+        return goal is not None and any(is_met(goal, final, card) for final in comparable_finals(self._state))

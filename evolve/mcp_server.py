@@ -117,9 +117,8 @@ class Tools:
             full_id = resolved(reader, candidate)
             if source:
                 return reader.candidate(full_id).source
-            row = reader.row(full_id)
-            step = reader.step(row.step_number)
-            return _text(candidate_lines(row, step, reader.outcome(full_id), reader.final(full_id), False))
+            found = (reader.outcome(full_id), reader.final(full_id), reader.elsewhere(full_id))
+            return _text(candidate_lines(reader.row(full_id), reader.made_by(full_id), *found))
 
     def _reader(self, run: str) -> Reader:
         return Reader.open(find_run(run, self._runs))

@@ -140,7 +140,7 @@ def assemble(config: RunConfig) -> Parts:
             scenarios=config.task.scenarios,
             backend=config.task.backend,
             seed=config.run.seed,
-            settings=_settings(config),
+            settings=settings_for(config),
             threads=config.evaluation.threads or spare_cores(),
         ),
         mutation=_mutation(config, task, card),
@@ -156,7 +156,8 @@ def assemble(config: RunConfig) -> Parts:
     )
 
 
-def _settings(config: RunConfig) -> HarnessSettings:
+def settings_for(config: RunConfig) -> HarnessSettings:
+    """The harness's settings that a configuration asks for."""
     table = config.evaluation
     return replace(settings_of(config.task.backend, table.pace, table.looks), least_deadline_s=table.least_deadline_s)
 

@@ -16,6 +16,7 @@ from evaluator.plan.parse import parse_plan
 from evaluator.request import Request
 from evaluator.task_card import TaskCard
 from evolve.budget import Spent, gpu_s_of
+from evolve.open_step import Open
 from evolve.suspicion import Suspicion
 from mutators.answerers.base import ModelRecord
 from mutators.answerers.models import with_answer
@@ -31,8 +32,8 @@ from results.codec import rebuild
 from results.events import (
     Event,
     FinalMeasured,
+    OutcomeMerged,
     RunNoted,
-    RunStarted,
     RunStopped,
     StepAsked,
     StepEvaluated,
@@ -61,20 +62,6 @@ class Rules:
 
     islands: int
     capacity: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
-    """A step whose answer is awaited, and what was known when it was posed: how many steps were folded, the lower bound of the
-    best, who was suspect and who shut out because of a cheat, what each language model's answers had given.
-    """
-
-    posed: StepPosed
-    folded: int
-    incumbent_low: float | None
-    suspects: frozenset[str]
-    shut_out: frozenset[str]
-    models: Mapping[str, ModelRecord]
 
 
 class State:
@@ -109,8 +96,10 @@ class State:
         self.prior = Records()
         """What questions gave in earlier runs, as the run's own log holds it."""
         self.finals: dict[str, Outcome] = {}
+        self.merged: list[OutcomeMerged] = []
+        """Outcomes that were measured elsewhere; they stand beside the run's own."""
         self.quarantined: set[str] = set()
-        """Candidates whose final refuted them: they are out of the archive."""
+        """Candidates whose final refuted them, or that were caught cheating elsewhere: they are out of the archive."""
         self.suspicion = Suspicion()
         """Who has to be examined in full because of whom."""
         self._thorough: set[int] = set()
@@ -204,7 +193,7 @@ class State:
             self._knobs[candidate_id] = () if isinstance(plan, Fault) else knobs_of(plan)
         return self._knobs[candidate_id]
 
-    def known_as(self, candidate: Candidate, opened: "Open") -> str | None:
+    def known_as(self, candidate: Candidate, opened: Open) -> str | None:
         """The known candidate that this one repeats, for an open step, by what was folded when it was posed.
 
         One that only the harness had failed by then, or that only its lineage kept out of the archive, may be evaluated again.
@@ -236,6 +225,10 @@ class State:
             case FinalMeasured():
                 self._hold(event.outcome)
                 self._finish(event.outcome)
+            case OutcomeMerged():
+                self.merged.append(event)
+                if event.outcome.fault is not None and event.outcome.fault.cheats:
+                    self._quarantine(event.outcome)
             case TimeSpent():
                 self.spent = replace(self.spent, wall_s=self.spent.wall_s + event.wall_s)
             case RunNoted():
@@ -246,8 +239,6 @@ class State:
                     self.prior = records_from(event.facts[RECORDS_FACT])
             case RunStopped():
                 self.faults = 0
-            case RunStarted():
-                pass
 
     @property
     def can_fold(self) -> bool:
@@ -362,12 +353,15 @@ class State:
             self.faults = 0
 
     def _finish(self, outcome: Outcome) -> None:
-        """Take a final in; a candidate that it refutes leaves the archive, which is built again without it."""
+        """Take a final in."""
         self.finals[outcome.candidate_id] = outcome
         if outcome.verdict is Verdict.OK:
             self.suspicion.verified(outcome.candidate_id)
-        if outcome.verdict is Verdict.OK or outcome.verdict in SAYS_NOTHING:
-            return
+        elif outcome.verdict not in SAYS_NOTHING:
+            self._quarantine(outcome)
+
+    def _quarantine(self, outcome: Outcome) -> None:
+        """Have a candidate that an outcome refutes leave the archive, which is built again without it."""
         self.quarantined.add(outcome.candidate_id)
         if outcome.fault is not None and outcome.fault.cheats:
             self.suspicion.caught(outcome.candidate_id, [step for step, _, _ in self._folds])

@@ -22,6 +22,8 @@ class Origin(StrEnum):
     QUESTION = "question"
     SWEEP = "sweep"
     HUMAN = "human"
+    MERGED = "merged"
+    """No step of this run: its evaluation came home from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

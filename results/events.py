@@ -101,4 +101,42 @@ class RunNoted:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-Event = RunStarted | StepPosed | StepAsked | StepEvaluated | StepFolded | FinalMeasured | TimeSpent | RunStopped | RunNoted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMerged:
+    """A step of another run, or of a copy of this one that went another way: what was asked there, and what was answered.
+
+    It is no step of this run. Its candidate stands in ``candidate`` and not in ``asked``; ``came_from`` names the other run.
+    """
+
+    asked: StepAsked
+    candidate: Candidate | None
+    came_from: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeMerged:
+    """An outcome that was measured elsewhere and stands beside the run's own: it never enters the population.
+
+    ``comparable``: on the run's own device and against its own opponent, so that a final's figures may be held against those of
+    the run's finals. ``came_from`` names the other run or the file.
+    """
+
+    candidate: Candidate
+    outcome: Outcome
+    came_from: str
+    comparable: bool
+
+
+Event = (
+    RunStarted
+    | StepPosed
+    | StepAsked
+    | StepEvaluated
+    | StepFolded
+    | FinalMeasured
+    | TimeSpent
+    | RunStopped
+    | RunNoted
+    | StepMerged
+    | OutcomeMerged
+)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def candidates_frame(reader: Reader) -> "pd.DataFrame":
     """One row per candidate in the order of asking; columns as in ``results.rows.CandidateRow``."""
-    return _frame(reader, f"{queries.CANDIDATES} ORDER BY c.step_number")
+    return _frame(reader, f"{queries.CANDIDATES} WHERE {queries.OWN} ORDER BY c.step_number")
 
 
 def steps_frame(reader: Reader) -> "pd.DataFrame":

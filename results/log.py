@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from results.codec import plain, rebuild
 from results.database import damaged, translated
-from results.events import Event, StepAsked
+from results.events import Event, OutcomeMerged, StepAsked, StepMerged
 from results.schema import pack, unpack
 
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
@@ -30,7 +30,7 @@ def write_event(db: sqlite3.Connection, seq: int, at: float, event: Event) -> No
     """Add one row inside the caller's transaction; a candidate's source goes into its own table, once."""
     payload = plain(event)
     candidate_id = None
-    if isinstance(event, StepAsked) and event.candidate is not None:
+    if isinstance(event, StepAsked | StepMerged | OutcomeMerged) and event.candidate is not None:
         candidate_id = event.candidate.id
         del payload["candidate"]["source"]
         db.execute("INSERT OR IGNORE INTO sources VALUES (?, ?)", (candidate_id, pack(event.candidate.source)))

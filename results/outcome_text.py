@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from evaluator.outcome import Check, Fitness, Outcome, Timing
+from evaluator.outcome import Check, Device, Fitness, Outcome, Timing
 from population.candidate import short_id
 from results.text import interval, microseconds, one_line, ratio, table
 
@@ -33,8 +33,14 @@ def outcome_lines(outcome: Outcome, explain: bool = False) -> list[str]:
     lines += [f"note: {one_line(note, 300)}" for note in shown]
     if len(shown) < len(outcome.notes):
         lines.append(f"and {len(outcome.notes) - len(shown)} more notes")
-    lines.append(f"device: {outcome.device.name} ({outcome.device.arch}); harness {outcome.harness}; took {outcome.wall_s:.1f} s")
+    lines.append(f"device: {device_text(outcome.device)}; harness {outcome.harness}; took {outcome.wall_s:.1f} s")
     return lines
+
+
+def device_text(device: Device) -> str:
+    """A device as people know it: name, architecture and, where there is one, the driver's version."""
+    driver = device.versions.get("driver")
+    return f"{device.name} ({device.arch})" + (f", driver {driver}" if driver else "")
 
 
 def detail_lines(detail: str, limit: int | None) -> list[str]:

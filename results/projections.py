@@ -4,17 +4,22 @@ import math
 import sqlite3
 
 from evaluator.outcome import Outcome
+from population.candidate import Candidate, Origin
 from results.events import (
     Event,
     FinalMeasured,
+    OutcomeMerged,
     RunStarted,
     RunStopped,
     StepAsked,
     StepEvaluated,
     StepFolded,
+    StepMerged,
     StepPosed,
     TimeSpent,
 )
+
+CANDIDATE = "VALUES (?, ?, ?, ?, ?, ?, ?, COALESCE((SELECT depth + 1 FROM candidates WHERE id = ?), 0), ?)"
 
 
 def project(db: sqlite3.Connection, seq: int, at: float, event: Event) -> None:
@@ -37,6 +42,11 @@ def project(db: sqlite3.Connection, seq: int, at: float, event: Event) -> None:
             _fold(db, event)
         case FinalMeasured():
             _insert(db, "finals", (seq, at, *_figures(event.outcome)), f"event {seq} was stored twice")
+        case StepMerged():
+            if event.candidate is not None:
+                _merge_candidate(db, seq, event.candidate, event.asked.step.parent_id)
+        case OutcomeMerged():
+            _merge_outcome(db, seq, at, event)
         case TimeSpent():
             db.execute("UPDATE run SET spent_s = spent_s + ?", (event.wall_s,))
         case RunStopped():
@@ -98,11 +108,27 @@ def _ask(db: sqlite3.Connection, seq: int, at: float, event: StepAsked) -> None:
     if candidate is not None:
         edge = (step.number, step.origin, step.island, step.parent_id)
         db.execute(
-            "INSERT OR IGNORE INTO candidates VALUES "
-            "(?, ?, ?, ?, ?, ?, ?, COALESCE((SELECT depth + 1 FROM candidates WHERE id = ?), 0))",
-            (candidate.id, candidate.normal_id, candidate.language, *edge, step.parent_id),
+            f"INSERT INTO candidates {CANDIDATE} ON CONFLICT (id) DO UPDATE SET step_number = excluded.step_number, "
+            "origin = excluded.origin, island = excluded.island, parent_id = excluded.parent_id, depth = excluded.depth, "
+            "seq = excluded.seq WHERE step_number IS NULL",
+            (candidate.id, candidate.normal_id, candidate.language, *edge, step.parent_id, seq),
         )
     _goes_on(db)
+
+
+def _merge_candidate(db: sqlite3.Connection, seq: int, candidate: Candidate, parent_id: str | None) -> None:
+    edge = (None, Origin.MERGED, None, parent_id)
+    values = (candidate.id, candidate.normal_id, candidate.language, *edge, parent_id, seq)
+    db.execute(f"INSERT OR IGNORE INTO candidates {CANDIDATE}", values)
+
+
+def _merge_outcome(db: sqlite3.Connection, seq: int, at: float, event: OutcomeMerged) -> None:
+    _merge_candidate(db, seq, event.candidate, None)
+    outcome, device = event.outcome, event.outcome.device
+    place = (outcome.effort, device.name, device.arch, device.versions.get("driver"), event.came_from)
+    cheats = outcome.fault is not None and bool(outcome.fault.cheats)
+    values = (seq, at, *_figures(outcome), *place, event.comparable, cheats)
+    _insert(db, "elsewhere", values, f"event {seq} was stored twice")
 
 
 def _goes_on(db: sqlite3.Connection) -> None:

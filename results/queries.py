@@ -4,6 +4,7 @@ from evaluator.outcome import NOT_REFUTING, Stage
 
 REFUTED = (
     f"SELECT candidate_id FROM finals WHERE verdict NOT IN ({', '.join(repr(verdict.value) for verdict in sorted(NOT_REFUTING))})"
+    " UNION SELECT candidate_id FROM elsewhere WHERE cheats"
 )
 WHOLE = "o.verdict = 'OK' AND o.scenarios = (SELECT scenarios FROM run)"  # right in all scenarios, so it may be the best
 BEST = f"""
@@ -18,7 +19,8 @@ INFO = f"""
 SELECT name, config_hash, version, started_at, ({BEST}) AS best_id, spent_s, stopped_by,
     (SELECT MAX(at) FROM events WHERE seq = (SELECT MAX(seq) FROM events)) AS last_at,
     (SELECT MAX(seq) FROM events) AS events,
-    (SELECT COUNT(*) FROM candidates) AS candidates,
+    (SELECT COUNT(*) FROM candidates WHERE step_number IS NOT NULL) AS candidates,
+    (SELECT COUNT(*) FROM elsewhere) AS elsewhere,
     (SELECT COUNT(*) FROM outcomes) AS evaluated,
     (SELECT COUNT(*) FROM steps) AS steps,
     (SELECT COUNT(*) FROM ({OPEN})) AS open_steps,
@@ -35,15 +37,39 @@ CANDIDATE_COLUMNS = """
     s.status, s.accepted
 """
 CANDIDATE_TABLES = """
-    candidates c JOIN steps s ON s.number = c.step_number LEFT JOIN outcomes o ON o.step_number = c.step_number
+    candidates c LEFT JOIN steps s ON s.number = c.step_number LEFT JOIN outcomes o ON o.step_number = c.step_number
 """
 CANDIDATES = f"SELECT {CANDIDATE_COLUMNS} FROM {CANDIDATE_TABLES}"
+OWN = "c.step_number IS NOT NULL"  # proposed by a step of this run
 ORDERS = {"number": "c.step_number", "fitness": f"({WHOLE}) DESC, o.low DESC, c.step_number"}
 
-VERIFIED = """
-SELECT candidate_id FROM finals AS last
-WHERE verdict = 'OK' AND low IS NOT NULL AND seq = (SELECT MAX(seq) FROM finals WHERE candidate_id = last.candidate_id)
-ORDER BY low DESC, seq LIMIT 1
+VERIFIED = f"""
+WITH own AS (
+    SELECT candidate_id, low, seq, verdict FROM finals AS last
+    WHERE seq = (SELECT MAX(seq) FROM finals WHERE candidate_id = last.candidate_id)
+), merged AS (
+    SELECT candidate_id, low, seq, verdict, device, arch, comparable FROM elsewhere AS last
+    WHERE effort = 'final' AND candidate_id NOT IN ({REFUTED}) AND seq = (
+        SELECT MAX(seq) FROM elsewhere WHERE effort = 'final' AND candidate_id = last.candidate_id
+        AND comparable = last.comparable AND device = last.device AND arch = last.arch
+    )
+), near AS (
+    SELECT candidate_id, low, seq, verdict, 1 AS near FROM own
+    WHERE candidate_id NOT IN (SELECT candidate_id FROM elsewhere WHERE cheats)
+    UNION ALL SELECT candidate_id, low, seq, verdict, 1 FROM merged
+    WHERE comparable AND candidate_id NOT IN (SELECT candidate_id FROM own WHERE verdict = 'OK')
+), far AS (
+    SELECT candidate_id, low, seq, verdict, 0 AS near FROM merged WHERE NOT comparable AND (device, arch) = (
+        SELECT device, arch FROM merged WHERE NOT comparable AND verdict = 'OK' AND low IS NOT NULL ORDER BY seq DESC LIMIT 1
+    )
+)
+SELECT candidate_id FROM (SELECT * FROM near UNION ALL SELECT * FROM far)
+WHERE verdict = 'OK' AND low IS NOT NULL ORDER BY near DESC, low DESC, seq LIMIT 1
+"""  # figures of different devices are never held against each other: those of another count where the run's own verified none
+
+DEVICES = """
+SELECT device, arch, COUNT(*) AS outcomes, SUM(effort = 'final') AS finals, SUM(effort = 'final' AND verdict = 'OK') AS verified
+FROM elsewhere GROUP BY device, arch ORDER BY outcomes DESC, device, arch
 """
 
 ANCESTORS = f"""

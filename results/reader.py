@@ -7,16 +7,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, get_args, get_type_hints
 
-from evaluator.outcome import Outcome
+from evaluator.outcome import Effort, Outcome, Verdict
 from population.candidate import Candidate
 from results import queries
 from results.database import connect_copy, connect_reader, damaged, translated
 from results.errors import IdAmbiguous, IdUnknown, RunMissing
-from results.events import FinalMeasured, RunStarted, StepAsked, StepEvaluated, StepPosed
+from results.events import FinalMeasured, OutcomeMerged, RunStarted, StepAsked, StepEvaluated, StepMerged, StepPosed
 from results.folder import holds_run
 from results.lock import is_locked
 from results.log import Recorded, read_event, read_events, read_prompt
-from results.rows import CandidateRow, FunnelRow, QuestionRow, RunInfo, StepRow
+from results.rows import CandidateRow, DeviceRow, FunnelRow, QuestionRow, RunInfo, StepRow
 from results.upgrade import is_current, upgrade
 
 R = TypeVar("R")
@@ -101,15 +101,14 @@ class Reader:
 
     def candidate(self, prefix: str) -> Candidate:
         """The candidate whose id begins with ``prefix``, with its source. Raises IdUnknown, IdAmbiguous."""
-        query = "SELECT asked_seq FROM candidates JOIN steps ON number = step_number WHERE candidates.id = ?"
-        event = self._event_at(self._row(query, (self.full_id(prefix),))["asked_seq"])
-        if not isinstance(event, StepAsked) or event.candidate is None:
+        event = self._event_at(self._row("SELECT seq FROM candidates WHERE id = ?", (self.full_id(prefix),))["seq"])
+        if not isinstance(event, StepAsked | StepMerged | OutcomeMerged) or event.candidate is None:
             raise damaged(self.folder, f"the source of {prefix} is missing")
         return event.candidate
 
     def candidates(self, *, order: str = "number", limit: int = -1, offset: int = 0) -> tuple[CandidateRow, ...]:
-        """Candidates in the order of asking (``order="number"``) or best first (``"fitness"``); -1: all of them."""
-        query = f"{queries.CANDIDATES} ORDER BY {queries.ORDERS[order]} LIMIT ? OFFSET ?"
+        """The run's own candidates in the order of asking (``order="number"``) or best first (``"fitness"``); -1: all of them."""
+        query = f"{queries.CANDIDATES} WHERE {queries.OWN} ORDER BY {queries.ORDERS[order]} LIMIT ? OFFSET ?"
         return self._values(CandidateRow, query, (limit, offset))
 
     def row(self, prefix: str) -> CandidateRow:
@@ -122,7 +121,10 @@ class Reader:
         return rows[0] if rows else None
 
     def headline(self) -> CandidateRow | None:
-        """The candidate to show first: the verified one with the highest lower bound in its final, else ``best``."""
+        """The candidate to show first: the verified one with the highest lower bound in its final, else ``best``.
+
+        A final that was made on another device than the run's own counts where the run's own device verified none.
+        """
         rows = self._values(CandidateRow, f"{queries.CANDIDATES} WHERE c.id = ({queries.VERIFIED})")
         return rows[0] if rows else self.best()
 
@@ -135,6 +137,30 @@ class Reader:
         """The last final of this candidate, None where none was run."""
         event = self._last("finals", candidate_id)
         return event.outcome if isinstance(event, FinalMeasured) else None
+
+    def verifying(self, candidate_id: str) -> Outcome | None:
+        """The final by which to believe a candidate: the run's own, unless only one that was made elsewhere found it right."""
+        own = self.final(candidate_id)
+        if own is not None and own.verdict is Verdict.OK:
+            return own
+        found = sorted(self.elsewhere(candidate_id), key=lambda one: one.comparable)
+        right = [one.outcome for one in found if one.outcome.effort is Effort.FINAL and one.outcome.verdict is Verdict.OK]
+        return right[-1] if right else own
+
+    def elsewhere(self, candidate_id: str) -> tuple[OutcomeMerged, ...]:
+        """The outcomes of a candidate that were measured elsewhere, in the order in which they came home."""
+        rows = self._rows("SELECT seq FROM elsewhere WHERE candidate_id = ? ORDER BY seq", (candidate_id,))
+        events = [self._event_at(row["seq"]) for row in rows]
+        return tuple(event for event in events if isinstance(event, OutcomeMerged))
+
+    def devices_elsewhere(self) -> tuple[DeviceRow, ...]:
+        """What came home from each kind of device, the one with most outcomes first."""
+        return self._values(DeviceRow, queries.DEVICES)
+
+    def made_by(self, candidate_id: str) -> StepAsked | None:
+        """The step that first proposed a candidate, here or elsewhere; None for one evaluated as a file. Raises IdUnknown."""
+        event = self._event_at(self._row("SELECT seq FROM candidates WHERE id = ?", (self.full_id(candidate_id),))["seq"])
+        return event if isinstance(event, StepAsked) else event.asked if isinstance(event, StepMerged) else None
 
     def steps(self, since: int = 0) -> tuple[StepRow, ...]:
         """Steps from number ``since`` on, in the order of asking."""

@@ -13,7 +13,8 @@ class RunInfo:
     """One run at a glance.
 
     ``events`` is the last sequence number. ``evaluated``, ``folded`` and ``accepted`` count steps, the last without seeds;
-    ``open_steps`` those that were posed and whose answer is awaited.
+    ``open_steps`` those that were posed and whose answer is awaited. ``elsewhere`` counts outcomes that came home and
+    stand beside the run's own.
     ``spent_s`` is the wall time of all its drivers. ``stopped_by`` is None while it goes on or after a crash; ``live`` says
     whether a driver holds it now.
     """
@@ -30,6 +31,7 @@ class RunInfo:
     steps: int
     open_steps: int
     candidates: int
+    elsewhere: int
     evaluated: int
     folded: int
     accepted: int
@@ -47,15 +49,15 @@ class CandidateRow:
 
     ``step_number`` is the step that first proposed it and ``parent_id`` that step's parent; ``depth`` counts edges to its seed.
     Ratios are against ``opponent`` over ``scenarios`` scenarios. ``status`` is the archive's word, ``accepted`` is None
-    until it is folded.
+    until it is folded. One that only came home from elsewhere has no step and no island, and none of the run's own figures.
     """
 
     id: str
     normal_id: str
     language: Language
-    step_number: int
+    step_number: int | None
     origin: Origin
-    island: int
+    island: int | None
     parent_id: str | None
     depth: int
     verdict: str | None
@@ -70,6 +72,17 @@ class CandidateRow:
     worst_ratio: float | None
     status: str | None
     accepted: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow:
+    """What came home from one kind of device: outcomes, how many of them are finals, and how many finals verified a candidate."""
+
+    device: str
+    arch: str
+    outcomes: int
+    finals: int
+    verified: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

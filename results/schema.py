@@ -31,9 +31,10 @@ PROJECTIONS = {
     )""",
     "candidates": """CREATE TABLE candidates (
         id TEXT PRIMARY KEY, normal_id TEXT NOT NULL, language TEXT NOT NULL,
-        step_number INTEGER NOT NULL,  -- the step that first proposed it
-        origin TEXT NOT NULL, island INTEGER NOT NULL, parent_id TEXT,
-        depth INTEGER NOT NULL         -- edges to the seed it descends from
+        step_number INTEGER,    -- the step that first proposed it; null for one that only came home from elsewhere
+        origin TEXT NOT NULL, island INTEGER, parent_id TEXT,
+        depth INTEGER NOT NULL, -- edges to the seed it descends from
+        seq INTEGER NOT NULL    -- the event that brought it
     )""",
     "posed": """CREATE TABLE posed (
         number INTEGER PRIMARY KEY,  -- of the step; it is open until ``steps`` has it too
@@ -59,6 +60,14 @@ PROJECTIONS = {
         opponent TEXT, scenarios INTEGER, low REAL, geomean REAL, high REAL,
         worst_scenario TEXT, worst_ratio REAL, noise_floor_pct REAL
     )""",
+    "elsewhere": """CREATE TABLE elsewhere (
+        seq INTEGER PRIMARY KEY, at REAL NOT NULL, candidate_id TEXT NOT NULL,
+        verdict TEXT NOT NULL, stage TEXT NOT NULL, message TEXT NOT NULL, wall_s REAL NOT NULL,
+        opponent TEXT, scenarios INTEGER, low REAL, geomean REAL, high REAL,
+        worst_scenario TEXT, worst_ratio REAL, noise_floor_pct REAL,
+        effort TEXT NOT NULL, device TEXT NOT NULL, arch TEXT NOT NULL, driver TEXT, came_from TEXT NOT NULL,
+        comparable INTEGER NOT NULL, cheats INTEGER NOT NULL
+    )""",
 }
 INDEXES = (
     "CREATE INDEX candidates_parent ON candidates (parent_id)",
@@ -67,6 +76,7 @@ INDEXES = (
     "CREATE INDEX outcomes_candidate ON outcomes (candidate_id)",
     "CREATE INDEX outcomes_low ON outcomes (low)",
     "CREATE INDEX finals_candidate ON finals (candidate_id)",
+    "CREATE INDEX elsewhere_candidate ON elsewhere (candidate_id)",
 )
 
 
@@ -127,7 +137,11 @@ def _from_1(db: sqlite3.Connection) -> None:
     db.execute(PROMPTS)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_from_0, _from_1)
+def _from_2(db: sqlite3.Connection) -> None:
+    """Version 2 knew nothing that was measured elsewhere; its truth is version 3's."""
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_from_0, _from_1, _from_2)
 """Step i takes the truth of version i to version i + 1, inside one transaction; the projections are rebuilt afterwards."""
 
 VERSION = len(MIGRATIONS)

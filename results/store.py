@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -80,6 +80,13 @@ class Store:
         since it was opened (SQLite would go on writing where nobody finds it), CodecError naming a field that can't be stored,
         or ValueError for an event that contradicts the run (a step posed, asked, evaluated or folded twice).
         """
+        return self._append(((None, event) for event in events), prompts)
+
+    def take_over(self, events: Sequence[tuple[float, Event]], prompts: Sequence[str] = ()) -> int:
+        """As ``append``, for events of another log: each with the time it has there, in seconds since 1970."""
+        return self._append(events, prompts)
+
+    def _append(self, events: Iterable[tuple[float | None, Event]], prompts: Sequence[str]) -> int:
         if _identity(self.folder) != self._file:
             raise RunMissing(
                 self.folder,
@@ -90,9 +97,9 @@ class Store:
             for prompt in prompts:
                 self._db.execute("INSERT OR IGNORE INTO prompts VALUES (?, ?)", (hash_text(prompt), schema.pack(prompt)))
             last: int = self._db.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0]
-            for event in events:
+            for at, event in events:
                 last += 1
-                _write(self._db, last, self._clock(), event)
+                _write(self._db, last, self._clock() if at is None else at, event)
         return last
 
     def events(self, since: int = 0) -> Iterator[Recorded]:

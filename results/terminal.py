@@ -3,16 +3,16 @@
 import difflib
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from evaluator.outcome import Fitness, Outcome
 from mutators.question import Question
 from population.candidate import Candidate, short_id
-from results.events import StepAsked
+from results.events import OutcomeMerged, StepAsked
 from results.mailbox import Mailbox
-from results.outcome_text import opponent_name, outcome_lines
+from results.outcome_text import device_text, fitness_line, opponent_name, outcome_lines
 from results.reader import Reader
-from results.rows import CandidateRow, FunnelRow, QuestionRow, RunInfo, StepRow
+from results.rows import CandidateRow, DeviceRow, FunnelRow, QuestionRow, RunInfo, StepRow
 from results.text import count, duration, interval, one_line, ratio, table
 
 STOPPED = {
@@ -55,8 +55,17 @@ def status_screen(reader: Reader) -> list[str]:
     """One screen about the run that is read, its mailbox included."""
     info, best = reader.info(), reader.headline()
     answered = Mailbox(info.folder).answered() & {one.step.number for one in reader.open_steps()}
-    final = reader.final(best.id) if best else None
-    return status_lines(info, best, final, reader.funnel(), reader.layers(), len(answered))
+    final = reader.verifying(best.id) if best else None
+    lines = status_lines(info, best, final, reader.funnel(), reader.layers(), len(answered))
+    return [*lines, *elsewhere_rows(reader.devices_elsewhere())]
+
+
+def elsewhere_rows(rows: Sequence[DeviceRow]) -> list[str]:
+    """What came home from which kind of device and stands beside the run's own outcomes; nothing where nothing did."""
+    if not rows:
+        return []
+    cells = ((f"{row.device} ({row.arch})", row.outcomes, row.finals, row.verified) for row in rows)
+    return ["", "Measured elsewhere (`askevolve show RUN ID` has it):", *table(("on", "outcomes", "finals", "verified"), cells)]
 
 
 def status_lines(
@@ -101,7 +110,7 @@ def open_lines(info: RunInfo, answered: int) -> list[str]:
 
 def best_lines(best: CandidateRow, final: Outcome | None) -> list[str]:
     """The best candidate with the search's own figure and, where there is one, the verified figures of its final."""
-    lines = [f"best {short_id(best.id)}, step {best.step_number} ({best.origin})"]
+    lines = [f"best {short_id(best.id)}, {came_by(best)}"]
     if best.geomean is not None and best.low is not None and best.high is not None:
         lines.append(f"in the search: {ratio(best.geomean, best.low, best.high)} over {best.opponent}")
     if final is None:
@@ -109,8 +118,13 @@ def best_lines(best: CandidateRow, final: Outcome | None) -> list[str]:
     elif final.fitness is None:
         lines.append(f"refuted by its final: {final.verdict} at {final.stage}: {one_line(final.message)}")
     else:
-        lines += [f"final: {final.verdict}", *fitness_rows([final.fitness, *final.versus])]
+        lines += [f"final: {final.verdict} on {device_text(final.device)}", *fitness_rows([final.fitness, *final.versus])]
     return lines
+
+
+def came_by(row: CandidateRow) -> str:
+    """The step that first proposed a candidate and why, or that it came home from elsewhere."""
+    return "came home from elsewhere" if row.step_number is None else f"step {row.step_number} ({row.origin})"
 
 
 def fitness_rows(fits: Sequence[Fitness]) -> list[str]:
@@ -153,23 +167,32 @@ def percent(gain: float) -> str:
 
 
 def candidate_lines(
-    row: CandidateRow, asked: StepAsked, outcome: Outcome | None, final: Outcome | None, explain: bool = False
+    row: CandidateRow,
+    asked: StepAsked | None,
+    outcome: Outcome | None,
+    final: Outcome | None,
+    merged: Sequence[OutcomeMerged] = (),
+    explain: bool = False,
 ) -> list[str]:
-    """Everything about a candidate but its source: where it came from, the question, the prediction, what was measured."""
-    lines = [
-        f"candidate {row.id}",
-        f"step {row.step_number} ({row.origin}) on island {row.island}; archive: {row.status or 'waiting'}",
-    ]
+    """Everything about a candidate but its source: where it came from, the question, the prediction, what was measured.
+
+    ``asked`` is None for one that was evaluated as a file; ``merged`` stand beside the run's own ``outcome`` and ``final``.
+    """
+    place = "" if row.island is None else f" on island {row.island}; archive: {row.status or 'waiting'}"
+    lines = [f"candidate {row.id}", f"{came_by(row)}{place}"]
     if row.parent_id:
         lines.append(f"parent {short_id(row.parent_id)}, {count(row.depth, 'step')} from its seed")
-    if asked.question is not None:
+    if asked is not None and asked.question is not None:
         lines += ["", *question_lines(asked.question)]
-    if asked.header is not None:
+    if asked is not None and asked.header is not None:
         predicted = ", ".join(f"{one_line(name)} {value:.3f}x" for name, value in asked.header.prediction.items())
         lines += [f"hypothesis: {one_line(asked.header.hypothesis, 400)}", f"predicted over the parent: {predicted or 'nothing'}"]
     for title, found in (("search", outcome), ("final", final)):
         if found is not None:
             lines += ["", f"== {title} ==", *outcome_lines(found, explain)]
+    for one in merged:
+        title = f"{one.outcome.effort}, from {one.came_from}, on {device_text(one.outcome.device)}"
+        lines += ["", f"== {one_line(title)} ==", *outcome_lines(one.outcome, explain)]
     return lines
 
 
@@ -178,20 +201,34 @@ def question_lines(question: Question) -> list[str]:
     return [f"question {question.entry_id} ({question.layer}, {question.moment}):", f"  {one_line(question.text, 600)}"]
 
 
-def lineage_lines(line: Sequence[tuple[CandidateRow, StepRow | None]]) -> list[str]:
-    """A path from a seed to a candidate, oldest first: each step's question, hypothesis and what it gained."""
+def lineage_lines(
+    line: Sequence[tuple[CandidateRow, StepRow | None]], merged: Mapping[str, Sequence[OutcomeMerged]]
+) -> list[str]:
+    """A path from a seed to a candidate, oldest first: each step's question, hypothesis and what it gained.
+
+    ``merged`` holds by candidate what was measured elsewhere.
+    """
     lines: list[str] = []
     for row, step in line:
-        figure = row.verdict or "waiting"
+        figure = row.verdict or ("waiting" if row.step_number is not None else "not evaluated here")
         if row.geomean is not None and row.low is not None and row.high is not None:
             figure = f"{ratio(row.geomean, row.low, row.high)} over {row.opponent}"
+        place = "elsewhere" if row.step_number is None else f"step {row.step_number}"
         gained = f"  {percent(step.gain)} over its parent" if step is not None and step.gain else ""
-        lines.append(f"{short_id(row.id)}  step {row.step_number:<4} {row.origin:<9} {figure}{gained}")
+        lines.append(f"{short_id(row.id)}  {place:<9} {row.origin:<9} {figure}{gained}")
         if step is not None and step.question is not None:
             lines.append(f"    asked {step.entry_id} ({step.layer}, {step.moment}): {one_line(step.question, 300)}")
         if step is not None and step.hypothesis:
             lines.append(f"    answered: {one_line(step.hypothesis, 300)}")
+        lines += [f"    elsewhere: {merged_line(one)}" for one in merged.get(row.id, ())]
     return lines
+
+
+def merged_line(event: OutcomeMerged) -> str:
+    """An outcome that was measured elsewhere in a line: effort, verdict, ratio, device."""
+    outcome = event.outcome
+    figure = f" {fitness_line(outcome.fitness)}" if outcome.fitness else ""
+    return one_line(f"{outcome.effort} {outcome.verdict}{figure}, on {device_text(outcome.device)}, from {event.came_from}", 300)
 
 
 def diff_lines(old: Candidate, new: Candidate) -> list[str]:

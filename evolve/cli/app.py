@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from evolve.cli import answering, banking, housekeeping, inspecting, mcp, measuring, searching, setup, tasks
+from evolve.cli import answering, banking, housekeeping, inspecting, mcp, measuring, merging, searching, setup, tasks
 from evolve.cli.errors import translate
 from evolve.cli.output import Exit, reported, say
 
@@ -21,13 +21,13 @@ app = typer.Typer(
         "default_map": {**ABSENT, "install_completion": False, "show_completion": False, "task": ABSENT, "bank": ABSENT}
     },
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
-    "beaten, 6 run folder, 7 budget, 8 waiting for answers or prompts, 9 a verdict other than OK, a task not admitted or an "
-    "answer not kept, 130 interrupted twice. "
+    "beaten, 6 run folder, 7 budget, 8 waiting for answers or prompts, 9 a verdict other than OK, a task not admitted, or an "
+    "answer or a merge not kept, 130 interrupted twice. "
     "ASKEVOLVE_DEBUG=1 shows the traceback of an error.",
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
                 inspecting.diff, inspecting.lineage, answering.answer, answering.ask, measuring.evaluate, measuring.final,
-                mcp.mcp, housekeeping.gc):  # fmt: skip
+                merging.merge, mcp.mcp, housekeeping.gc):  # fmt: skip
     app.command()(command)
 app.command("list")(inspecting.list_runs)
 app.command("next")(answering.next_prompt)

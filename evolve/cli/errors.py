@@ -9,6 +9,7 @@ CODES = {
     "BankError": Exit.CONFIG,
     "BudgetRefused": Exit.BUDGET,
     "AnswerRefused": Exit.REFUTED,
+    "MergeRefused": Exit.REFUTED,
     "EnvironmentUnfit": Exit.ENVIRONMENT,
     "KeyMissing": Exit.ENVIRONMENT,
     "RunNameInvalid": Exit.CONFIG,

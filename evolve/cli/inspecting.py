@@ -70,7 +70,8 @@ def status(run: Run, as_json: Json = False) -> None:
             {
                 "run": summary(info, best),
                 "best": asdict(best) if best else None,
-                "final": plain(reader.final(best.id) if best else None),
+                "final": plain(reader.verifying(best.id) if best else None),
+                "elsewhere": [asdict(row) for row in reader.devices_elsewhere()],
                 "funnel": [asdict(row) for row in reader.funnel()],
                 "layers": [asdict(row) for row in reader.layers()],
             }
@@ -103,18 +104,22 @@ def show(
             return
         full_id = resolved(reader, candidate)
         row, outcome, final = reader.row(full_id), reader.outcome(full_id), reader.final(full_id)
-        asked, found = reader.step(row.step_number), reader.candidate(full_id)
+        asked, found, merged = reader.made_by(full_id), reader.candidate(full_id), reader.elsewhere(full_id)
     if source:
         write_source(found.source)
     elif as_json:
         print_json(
             {
-                "candidate": asdict(row), "source": found.source, "question": plain(asked.question),
-                "header": plain(asked.header), "answer": plain(asked.answer), "outcome": plain(outcome), "final": plain(final),
+                "candidate": asdict(row), "source": found.source, "question": plain(asked.question if asked else None),
+                "header": plain(asked.header if asked else None), "answer": plain(asked.answer if asked else None),
+                "outcome": plain(outcome), "final": plain(final),
+                "elsewhere": [
+                    {"came_from": one.came_from, "comparable": one.comparable, "outcome": plain(one.outcome)} for one in merged
+                ],
             }
         )  # fmt: skip
     else:
-        write(candidate_lines(row, asked, outcome, final, explain))
+        write(candidate_lines(row, asked, outcome, final, merged, explain))
 
 
 def diff(
@@ -153,11 +158,12 @@ def lineage(run: Run, candidate: Id = "best", as_json: Json = False) -> None:
         full_id = resolved(reader, candidate)
         rows = [*reversed(reader.ancestors(full_id)), reader.row(full_id)]
         steps = {step.number: step for step in reader.steps()}
-    path = [(row, steps.get(row.step_number)) for row in rows]
+        merged = {row.id: reader.elsewhere(row.id) for row in rows}
+    path = [(row, None if row.step_number is None else steps.get(row.step_number)) for row in rows]
     if as_json:
         print_json({"path": [{"candidate": asdict(row), "step": asdict(step) if step else None} for row, step in path]})
     else:
-        write(lineage_lines(path))
+        write(lineage_lines(path, merged))
 
 
 def opened(run: str) -> Any:

@@ -79,7 +79,7 @@ def evaluate(
         if not as_json:
             _print(file, found[-1], explain, form, titled=len(files) > 1)
     if as_json:
-        rows = [{"file": str(file), "outcome": plain(outcome)} for file, outcome in zip(files, found, strict=True)]
+        rows = [_row(set_name, *judged) for judged in zip(files, candidates, found, strict=True)]
         print_json(rows[0] if len(rows) == 1 else {"evaluations": rows})
     for outcome in sorted(found, key=lambda outcome: outcome.verdict != "HARNESS_FAULT"):
         _raise_unless_ok(outcome)
@@ -106,6 +106,11 @@ def _print(file: Path, outcome: Any, explain: bool, form: Form, titled: bool) ->
         write([*outcome_markdown(file.name, outcome), ""])
     else:
         write([*([f"{file}:"] if titled else []), *outcome_lines(outcome, explain), *([""] if titled else [])])
+
+
+def _row(set_name: str, file: Path, candidate: Any, outcome: Any) -> dict[str, object]:
+    """What ``--json`` says of one file: all that `askevolve merge` needs to bring it to a run."""
+    return {"file": str(file), "scenario_set": set_name, "candidate": plain(candidate), "outcome": plain(outcome)}
 
 
 def _candidate(file: Path) -> Any:

@@ -8,7 +8,7 @@ from evaluator.outcome import Outcome
 from evolve.api import Best, RunResult
 from evolve.utilisation import Utilisation
 from population.candidate import Origin, short_id
-from results.outcome_text import outcome_lines, typical_us
+from results.outcome_text import device_text, outcome_lines, typical_us
 from results.reader import Reader
 from results.rows import CandidateRow
 from results.terminal import question_rows, state
@@ -33,7 +33,7 @@ def summary_lines(reader: Reader, result: RunResult, gpu: Utilisation | None) ->
         where = f"askevolve status {shlex.quote(str(info.folder))} says where steps ended"
         lines += ["", f"No candidate is right in every scenario; {where}." if info.evaluated else "Nothing is evaluated yet."]
     else:
-        measured, final = reader.outcome(result.best.id), reader.final(result.best.id)
+        measured, final = reader.outcome(result.best.id), reader.verifying(result.best.id)
         lines += [
             "",
             *(["Its final:", *outcome_lines(final)] if final else ["No final has verified it yet."]),
@@ -58,19 +58,21 @@ def _standings(reader: Reader, best: Best | None) -> list[str]:
     names = info.config["population"]["seeds"]  # type: ignore[index]
     baseline = None
     for row in reader.candidates():
-        if row.origin is Origin.SEED:
+        if row.step_number is not None and row.origin is Origin.SEED:
             outcome = reader.outcome(row.id)
             baseline = baseline or _baseline(outcome)
             rows.append(_standing(f"seed {Path(names[row.step_number]).name}", row, outcome))
     if best is not None:
-        row, final = reader.row(best.id), reader.final(best.id)
-        rows.append(_standing("best, in the search", row, reader.outcome(best.id)))
+        row, final = reader.row(best.id), reader.verifying(best.id)
+        measured = reader.outcome(best.id)
+        rows += [_standing("best, in the search", row, measured)] if row.step_number is not None else []
         if best.verified and final is not None:
             baseline = _baseline(final)
             over = best.over_baseline
             own = typical_us(final.timings)
+            there = "" if measured and measured.device.name == final.device.name else f" on {device_text(final.device)}"
             rows.append(
-                ("best, in its final", short_id(best.id), f"{over.ratio:.3f}x", interval(over.low, over.high),
+                (f"best, in its final{there}", short_id(best.id), f"{over.ratio:.3f}x", interval(over.low, over.high),
                  microseconds(own[0]) if own else None)
             )  # fmt: skip
     if baseline is not None:

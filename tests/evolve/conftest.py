@@ -1,8 +1,21 @@
 """Fixtures of the search's tests."""
 
+import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def quick_folder() -> Iterator[Path]:
+    """A folder in memory where there is one: SIGKILL loses nothing that was written, so no disk is needed to test it."""
+    place = MEMORY if os.access(MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, prefix="askevolve-test-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,6 @@
 import json
-import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +13,6 @@ from tests.evolve.killing import run_config
 from tests.evolve.simulation import essence, shuffled, stored
 
 ROOT = Path(__file__).parents[2]
-MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def quick_folder() -> Iterator[Path]:
-    """A folder in memory where there is one: SIGKILL loses nothing that was written, so no disk is needed to test it."""
-    place = MEMORY if os.access(MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place, prefix="askevolve-test-") as folder:
-        yield Path(folder)
 
 
 @pytest.mark.parametrize(("answerer", "kills"), [("knobs", 60), ("mailbox", 60)])

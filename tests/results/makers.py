@@ -1,10 +1,21 @@
 """Makers of events for the tests of the store."""
 
+from dataclasses import replace
+
 from evaluator.outcome import Check, Device, Effort, Fault, Fitness, Outcome, Stage, Timing, Verdict
 from evaluator.task_card import Scenario, TaskCard, TensorSpec
 from mutators.question import Answer, Claim, Header, Layer, Moment, Question, Rejected, Rejection, Usage
 from population.candidate import Candidate, Language, Origin, Step, hash_text
-from results.events import FinalMeasured, RunStarted, StepAsked, StepEvaluated, StepFolded, StepPosed
+from results.events import (
+    FinalMeasured,
+    OutcomeMerged,
+    RunStarted,
+    StepAsked,
+    StepEvaluated,
+    StepFolded,
+    StepMerged,
+    StepPosed,
+)
 from results.store import Store
 
 DEVICE = Device(kind="cpu", name="test", arch="none", cores=2, peak_tflops=1.0, peak_gbs=10.0, versions={"gcc": "12"})
@@ -159,6 +170,17 @@ def folded(number: int, best: str | None, *, accepted: bool = False, status: str
 
 def final(text: str, geomean: float | None = None, *, verdict: Verdict = Verdict.OK) -> FinalMeasured:
     return FinalMeasured(outcome=outcome(text, geomean, verdict=verdict, effort=Effort.FINAL))
+
+
+def merged_step(number: int, text: str, parent: str | None = None) -> StepMerged:
+    """A step of another run."""
+    step = asked(number, text, parent)
+    return StepMerged(asked=replace(step, candidate=None), candidate=step.candidate, came_from="other")
+
+
+def merged(text: str, found: Outcome, *, comparable: bool = False) -> OutcomeMerged:
+    """An outcome that came home."""
+    return OutcomeMerged(candidate=candidate(text), outcome=found, came_from="other", comparable=comparable)
 
 
 def fill(store: Store) -> None:

@@ -14,7 +14,7 @@ from mutators.question import Rejection
 from population.candidate import Knob
 from results.codec import CodecError, decode, encode, plain, rebuild
 from results.events import Event, RunNoted, RunStarted, RunStopped, StepAsked, TimeSpent
-from tests.results.makers import asked, card, evaluated, final, folded, outcome, posed, started
+from tests.results.makers import asked, card, evaluated, final, folded, merged, merged_step, outcome, posed, started
 
 CATEGORIES = ("L", "M", "N", "P", "S", "Z", "Cc", "Cf", "Co", "Cn")
 ANY_TEXT = st.text(alphabet=st.characters(categories=CATEGORIES) | st.characters(min_codepoint=0xD800, max_codepoint=0xDBFF))
@@ -35,6 +35,8 @@ EVERY_KIND = [
     TimeSpent(wall_s=0.1),
     RunStopped(reason="goal"),
     RunNoted(text="device changed", facts={"from": "a", "to": ["b"]}),
+    merged_step(3, "foreign", "seed"),
+    merged("foreign", outcome("foreign", 1.5)),
 ]
 
 

@@ -152,11 +152,11 @@ def test_a_candidate_and_its_line(reader: Reader) -> None:
         assert expected in text
     steps = {step.number: step for step in reader.steps()}
     path = [(row, steps.get(row.step_number)) for row in [*reversed(reader.ancestors(best.id)), best]]
-    line = lineage_lines(path)
+    line = lineage_lines(path, {})
     assert line[0].endswith("1.000x [0.998, 1.002] over torch")
     assert line[1].endswith("+50.0% over its parent")
     waiting = reader.candidates()[-1]
-    assert lineage_lines([(waiting, None)])[0].endswith("waiting")
+    assert lineage_lines([(waiting, None)], {})[0].endswith("waiting")
 
 
 def test_races_are_shown_against_the_first_opponent_and_the_others_as_plain_ratios() -> None:
