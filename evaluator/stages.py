@@ -57,6 +57,7 @@ def examine(findings: Findings, rng: np.random.Generator, program: Program, dist
     side = session.backend.start(program, CHECK_SLOTS)
     if isinstance(side, Fault):
         return replace(side, scenario=program.scenario.name)
+    findings.learn(side.facts)
     with closing(side):
         for distribution in distributions:
             draw = session.draw(program.scenario, distribution, rng)
