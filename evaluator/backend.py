@@ -50,6 +50,10 @@ class Program:
     resolved: Resolved
 
 
+Facts = Mapping[str, int | float | str | bool]
+"""What was found out about a candidate, with units in the names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
     """A batch of executions that finished; ``elapsed_us`` covers the whole batch, by a clock the candidate can't touch."""
@@ -71,11 +75,13 @@ class Lease:
 class Side(Protocol):
     """One party of a race: a process of its own that holds ``slots`` complete sets of buffers for one scenario.
 
+    ``facts`` is what the device's driver says of its launches in that scenario, ``KERNEL.name`` for what concerns one kernel.
     Life cycle: ``fill`` some slots, ``run`` them once, ``read`` each; repeat; ``audit``; ``close``. A side that has returned
     a Fault is dead and only ``close`` may follow.
     """
 
     slots: int
+    facts: Facts
 
     def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:
         """Write the inputs and poison outputs and workspaces; ``poison`` picks one of the three patterns (0, 1, 2)."""

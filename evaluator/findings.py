@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evaluator.backend import Lease
+from evaluator.backend import Facts, Lease
 from evaluator.outcome import Check, Fault, Fitness, Outcome, Stage, Timing, Verdict
 from evaluator.request import Request
 from evaluator.session import Session
 from evaluator.settings import harness_id
+
+SIZES = ("bytes", "registers")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +31,18 @@ class Findings:
         """Keep a note once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def learn(self, facts: Facts) -> None:
+        """Keep what the driver says of one scenario's launches: over scenarios the largest sizes and the least of all else.
+
+        All else is what fits on the device at once, and whether launches are replayed.
+        """
+        for name, value in facts.items():
+            known = self.facts.get(name, value)
+            if not isinstance(value, str) and not isinstance(known, str):
+                self.facts[name] = (max if name.endswith(SIZES) else min)(known, value)
+            else:
+                self.facts[name] = known
 
     def refused(self, fault: Fault) -> Outcome:
         """The outcome that a fault ends with."""

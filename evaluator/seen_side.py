@@ -10,7 +10,7 @@ class SeenSide:
     """Implements ``evaluator.backend.Side`` by another side; ``see`` gets what each batch came to and gives what it counts as."""
 
     def __init__(self, side: Side, see: Callable[[Ran], Ran]) -> None:
-        self.slots = side.slots
+        self.slots, self.facts = side.slots, side.facts
         self._side, self._see = side, see
 
     def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from evaluator.backend import Program, Side
 from evaluator.baseline import Baseline
-from evaluator.check import Checked, check, forgiven
+from evaluator.check import check, confirmed
 from evaluator.disturbance import settle
 from evaluator.findings import Findings
 from evaluator.outcome import Fault, Stage, Timing
@@ -18,7 +19,6 @@ from evaluator.timing import race
 from population.candidate import short_id
 
 CHECK_SLOTS = 2
-CONFIRMING_DRAWS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,31 +57,22 @@ def examine(findings: Findings, rng: np.random.Generator, program: Program, dist
     side = session.backend.start(program, CHECK_SLOTS)
     if isinstance(side, Fault):
         return replace(side, scenario=program.scenario.name)
+    findings.learn(side.facts)
     with closing(side):
         for distribution in distributions:
             draw = session.draw(program.scenario, distribution, rng)
             peer = (
                 baseline_outputs(session, program, draw, rng) if session.publishes or distribution == session.everyday else None
             )
-            checked = check(side, draw, session.examination(rng, program.scenario, program.resolved.nondeterministic), peer)
+            terms = session.examination(rng, program.scenario, program.resolved.nondeterministic)
+            checked = check(side, draw, terms, peer)
             if checked.near_miss:
-                checked = _confirmed(session, rng, side, program, distribution, checked)
+                fresh = partial(session.pool.fresh, program.scenario, distribution, rng)
+                checked = confirmed(checked, side, fresh, terms)
             findings.checks.extend(checked.checks)
             if checked.fault is not None:
                 return checked.fault
     return None
-
-
-def _confirmed(
-    session: Session, rng: np.random.Generator, side: Side, program: Program, distribution: str, near: Checked
-) -> Checked:
-    """What fresh inputs say of a near miss: the first of them that goes wrong counts, else it is forgiven."""
-    for _ in range(CONFIRMING_DRAWS):
-        draw = session.pool.fresh(program.scenario, distribution, rng)
-        checked = check(side, draw, session.examination(rng, program.scenario, program.resolved.nondeterministic))
-        if checked.fault is not None:
-            return checked
-    return forgiven(near, CONFIRMING_DRAWS)
 
 
 def race_opponent(

@@ -44,6 +44,8 @@ _RULES = (
 )
 _MOST_ORDERS = 8
 _ENOUGH_ELEMENTS = 1 << 11
+_LEAST_ELEMENTS = 1 << 5
+"""So many elements over all orders of plain maths, however small a tensor: of fewer the largest error is a matter of luck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,7 @@ class Task:
         A task whose ``task.py`` has ``part`` runs plain maths on a part of the work where the whole is too large.
         """
         elements = max(1, min(array.size for array in expected.values()))
-        orders = max(2, min(_MOST_ORDERS, _ENOUGH_ELEMENTS // elements))
+        orders = max(2, min(_MOST_ORDERS, _ENOUGH_ELEMENTS // elements), _LEAST_ELEMENTS // elements)
         part: dict[str, Any] = {"symbols": symbols, "inputs": inputs, "expected": expected}
         if hasattr(self._module(), "part"):
             part = self._arrays_function("part")(symbols, inputs, expected)

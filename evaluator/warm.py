@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from evaluator.backend import Array, Ran
+from evaluator.backend import Array, Facts, Ran
 from evaluator.baseline import Baseline, Symbols
 from evaluator.messages import receive, send
 from evaluator.outcome import Fault, Stage, Verdict
@@ -109,6 +109,7 @@ class BaselineSide(Generic[Process]):
         settle: Callable[[], None] = lambda: None,
     ) -> None:
         self.slots = slots
+        self.facts: Facts = {}
         self.chosen = ""
         self._resolved, self._held, self._memory = resolved, held, memory
         self._damage, self._settle = damage, settle

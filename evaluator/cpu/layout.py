@@ -11,6 +11,9 @@ from evaluator.cpu.memory import PAGE_BYTES, Block, Memory
 from evaluator.plan.resolved import Argument, ArgumentKind, Resolved, ResolvedLaunch
 
 GAP_BYTES = 16 << 20
+SCATTER_PAGES = 1 << 22
+"""Up to this many pages (16 GiB) more lie between two regions. Address space costs nothing, and a kernel that looks for another
+slot's buffers from its own ones meets inaccessible memory, which ends it."""
 STACK_BYTES = 1 << 20
 STACK_EXTRA_BYTES = 64 << 10  # the thread's own bookkeeping above the stack that a kernel may use
 LOWEST, HIGHEST = 0x1000_0000_0000, 0x4000_0000_0000
@@ -26,7 +29,7 @@ AFTER_SCALAR = b"\xa5" * 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A range of readable memory with at least 8 MiB of inaccessible memory on both sides.
+    """A range of readable memory with at least GAP_BYTES of inaccessible memory on both sides.
 
     ``kind`` is "input", "output", "workspace", "arguments", "scalars" or "stack"; ``name`` the buffer, kernel or thread.
     ``start`` and ``bytes`` are those of the elements themselves, ``address`` and ``page_bytes`` those of the pages around them.
@@ -79,7 +82,7 @@ class Layout:
 
 
 class _Space:
-    """Hands out page ranges in a shuffled order with gaps between."""
+    """Hands out page ranges in a shuffled order with wide random gaps between."""
 
     def __init__(self, rng: random.Random) -> None:
         self.base = rng.randrange(LOWEST, HIGHEST, 2 << 20)
@@ -87,7 +90,7 @@ class _Space:
         self.rng = rng
 
     def take(self, page_bytes: int) -> int:
-        address = self.next + self.rng.randrange(16) * PAGE_BYTES
+        address = self.next + self.rng.randrange(SCATTER_PAGES) * PAGE_BYTES
         self.next = address + page_bytes + GAP_BYTES
         return address
 

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from evaluator.backend import Array, Program, Ran
+from evaluator.backend import Array, Facts, Program, Ran
 from evaluator.cpu.child import Answer, Child, Clock, slot_fields, spawn
 from evaluator.cpu.faults import (
     READY,
@@ -36,6 +36,7 @@ class CandidateSide:
 
     def __init__(self, resolved: Resolved, slots: int, threads: int, memory: Memory, layout: Layout, child: Child) -> None:
         self.slots = slots
+        self.facts: Facts = {}
         self._resolved, self._threads = resolved, threads
         self._memory, self._layout, self._child = memory, layout, child
         self._random = random.Random(secrets.randbits(64))

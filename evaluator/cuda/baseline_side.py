@@ -68,7 +68,7 @@ class LentSide:
     """Implements ``evaluator.backend.Side`` by a baseline's side that goes back to its bench in the end."""
 
     def __init__(self, side: BaselineSide[BaselineProcess], bench: Bench, key: Key) -> None:
-        self.slots, self.chosen = side.slots, side.chosen
+        self.slots, self.facts, self.chosen = side.slots, side.facts, side.chosen
         self._side, self._bench, self._key = side, bench, key
         self._open = True
 

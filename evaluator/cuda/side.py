@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluator.backend import Array, Program, Ran
+from evaluator.backend import Array, Facts, Program, Ran
 from evaluator.buffers import size_bytes
 from evaluator.cuda.driver import CudaError
 from evaluator.cuda.errors import (
@@ -34,15 +34,14 @@ CONTROL_DEADLINE_S = 20.0
 
 
 class CandidateSide:
-    """Implements ``evaluator.backend.Side``. ``facts`` are launch facts by kernel, with units in their names, once loaded.
+    """Implements ``evaluator.backend.Side``. It has ``facts`` once loaded: those of ``launches.launch_facts`` for each kernel.
 
-    ``graphs`` tells whether executions are graph replays; where the driver can't capture a launch they are plain launches.
+    The fact ``graph_replays`` tells whether executions are; where the driver can't capture a launch they are plain launches.
     """
 
     def __init__(self, program: Program, slots: int, memory: DeviceMemory, child: Child, owner: "CandidateProcesses") -> None:
         self.slots = slots
-        self.facts: Mapping[str, Mapping[str, int]] = {}
-        self.graphs = False
+        self.facts: Facts = {}
         self.candidate_id = program.candidate_id
         self._resolved = program.resolved
         self._work = work_of(program, slots)
@@ -62,7 +61,9 @@ class CandidateSide:
             return self._die(answer)
         if answer.fields is None or "error" in answer.fields or "broken" in answer.fields:
             return self._die(self._explain(answer, LOAD_DEADLINE_S, ()))
-        self.facts, self.graphs = answer.fields["facts"], answer.fields["graphs"]
+        each = answer.fields["facts"].items()
+        self.facts = {f"{kernel}.{name}": value for kernel, values in each for name, value in values.items()}
+        self.facts |= {"graph_replays": answer.fields["graphs"]}
         self._memory.hash_inputs = not answer.fields["read_only"]
         return None
 

@@ -4,19 +4,19 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from evaluator.backend import Array, Ran
 from evaluator.buffers import NUMPY_TYPES, POISONS, elements, pattern_type, size_bytes
-from evaluator.check import Checked, Examination, check, forgiven
+from evaluator.check import Checked, Examination, check, confirmed
 from evaluator.cuda.offline import DEVICE_FACTS
 from evaluator.outcome import Fault
 from evaluator.plan.resolved import ArgumentKind, Buffer, Resolved, ResolvedLaunch
 from evaluator.pool import Pool
 from evaluator.screen import screen
-from evaluator.stages import CONFIRMING_DRAWS
 from evaluator.task import Task
 from population.candidate import Language
 
@@ -47,8 +47,7 @@ def judge(source: str, task: Task, set_name: str, folder: Path, distributions: S
         for name in distributions:
             checked = check(side, pool.draw(scenario, name, rng), examination)
             if checked.near_miss:  # as in a search: fresh inputs tell chance from a mistake
-                again = [check(side, pool.fresh(scenario, name, rng), examination) for _ in range(CONFIRMING_DRAWS)]
-                checked = next((one for one in again if one.fault is not None), forgiven(checked, CONFIRMING_DRAWS))
+                checked = confirmed(checked, side, partial(pool.fresh, scenario, name, rng), examination)
             found.append(checked)
     return found
 

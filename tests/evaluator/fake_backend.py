@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.backend import Array, Build, Lease, Program, Ran, Side
+from evaluator.backend import Array, Build, Facts, Lease, Program, Ran, Side
 from evaluator.outcome import Device, Fault, Stage, Verdict
 from evaluator.plan.resolved import Resolved
 from evaluator.task_card import Scenario
@@ -35,6 +35,7 @@ class Behaviour:
 
     time_us: Callable[[Scenario, int], float] = lambda scenario, execution: 100.0
     spoil: Spoil = honest
+    facts: Callable[[Scenario], Facts] = lambda scenario: {}
     faults: Mapping[int, Fault] = field(default_factory=dict)
     audit_fault: Fault | None = None
     start_fault: Fault | None = None
@@ -54,7 +55,7 @@ class FakeClock:
 
 class FakeSide:
     def __init__(self, behaviour: Behaviour, scenario: Scenario, slots: int, backend: "FakeBackend") -> None:
-        self.slots = slots
+        self.slots, self.facts = slots, behaviour.facts(scenario)
         self.behaviour, self.scenario, self.backend = behaviour, scenario, backend
         self.executions = 0
         self.inputs: dict[int, Mapping[str, Array]] = {}

@@ -216,17 +216,21 @@ def test_no_finite_difference_is_none_on_both() -> None:
 
 
 class DeviceSide:
-    """A side over the stand-in that computes the tiny task, wrong in one element from execution ``wrong_from`` on."""
+    """A side over the stand-in that computes the tiny task, wrong in one element from execution ``wrong_from`` on.
+
+    ``stale``: an element depends on the poison.
+    """
 
     slots = 2
 
-    def __init__(self, wrong_from: int = 99, unsteady: bool = False) -> None:
+    def __init__(self, wrong_from: int = 99, stale: bool = False) -> None:
         self.inputs: dict[int, Any] = {}
-        self.executions, self.wrong_from, self.unsteady = 0, wrong_from, unsteady
+        self.poisons: dict[int, int] = {}
+        self.executions, self.wrong_from, self.stale = 0, wrong_from, stale
 
     def fill(self, slot: int, inputs: Mapping[str, Any], poison: int) -> None:
         assert all(isinstance(array, strict_arrays.ndarray) for array in inputs.values())
-        self.inputs[slot] = inputs
+        self.inputs[slot], self.poisons[slot] = inputs, poison
 
     def run(self, slots: Any, deadline_s: float) -> Any:
         return Ran(elapsed_us=1.0)
@@ -234,8 +238,7 @@ class DeviceSide:
     def read(self, slot: int) -> Mapping[str, Any]:
         x = to_host(self.inputs[slot]["x"])
         y = np.float32(2.0) * x
-        if self.executions >= self.wrong_from or (self.unsteady and self.executions % 2):
-            y[1, 1] += 100.0
+        y[1, 1] += 100.0 * (self.executions >= self.wrong_from) + self.stale * self.poisons[slot]
         self.executions += 1
         return uploaded({"y": y, "total": x.sum(axis=1, dtype=np.float32)})
 
@@ -279,7 +282,7 @@ def test_a_wrong_element_is_named_on_the_device() -> None:
 
 
 def test_what_follows_the_poison_is_found_on_the_device() -> None:
-    found = check(DeviceSide(unsteady=True), tiny_draw(), examination())
+    found = check(DeviceSide(stale=True), tiny_draw(), examination())
     assert found.fault is not None
     assert found.fault.verdict is Verdict.STALE_OUTPUT
 

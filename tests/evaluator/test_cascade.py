@@ -96,6 +96,16 @@ def test_equal_defines_share_one_build(tmp_path: Path) -> None:
     assert len(backend.built) == len(set(backend.built)) == 2
 
 
+def test_what_the_driver_says_of_launches_is_told_over_all_scenarios(tmp_path: Path) -> None:
+    said = {
+        "n4": {"k.registers": 40, "k.local_bytes": 0, "k.blocks_per_sm": 6, "graph_replays": True, "k.note": "same"},
+        "n8": {"k.registers": 64, "k.local_bytes": 16, "k.blocks_per_sm": 2, "graph_replays": False, "k.note": "same"},
+        "n16": {"k.registers": 48, "k.local_bytes": 0, "k.blocks_per_sm": 4, "graph_replays": True, "k.note": "same"},
+    }
+    found = evaluated(tmp_path, Behaviour(facts=lambda scenario: said[scenario.name]))
+    assert {name: found.facts[name] for name in said["n8"]} == said["n8"]
+
+
 def _wrong_only(rows: int) -> Behaviour:
     def spoil(execution: int, right: Outputs, before: Outputs) -> Outputs:
         if right["y"].shape[0] == rows:

@@ -117,6 +117,23 @@ def test_repeats_must_agree_bit_by_bit() -> None:
     assert "nondeterministic = true" in found.fault.message
 
 
+@pytest.mark.parametrize("odd", range(5, 11))
+def test_results_that_vary_do_not_follow_the_poison_by_chance(odd: int) -> None:
+    def spoil(execution: int, right: Outputs, before: Outputs) -> Outputs:
+        right["y"][0, 0] += np.float32(execution in (1, 4) or (execution == odd))  # 1 and 4: the first two over the second poison
+        return right
+
+    assert verdict(examined(Behaviour(spoil=spoil), repeats=3)) is Verdict.NONDETERMINISTIC
+
+
+def test_what_varies_with_the_slot_is_not_stale() -> None:
+    def spoil(execution: int, right: Outputs, before: Outputs) -> Outputs:
+        right["y"][0, 0] += np.float32(execution % 2)  # executions take the slots in turn
+        return right
+
+    assert verdict(examined(Behaviour(spoil=spoil))) is Verdict.NONDETERMINISTIC
+
+
 def test_a_declared_spread_within_tolerance_passes() -> None:
     assert examined(Behaviour(spoil=_race), nondeterministic=True).fault is None
 

@@ -4,6 +4,7 @@ import itertools
 import mmap
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -113,6 +114,16 @@ def test_regions_lie_far_apart(layout: Layout) -> None:
     ordered = sorted(layout.regions, key=lambda region: region.address)
     for one, next_one in itertools.pairwise(ordered):
         assert next_one.address - (one.address + one.page_bytes) >= GAP_BYTES
+
+
+def test_no_distance_leads_from_one_buffer_to_another(memory: Memory) -> None:
+    """A kernel knows its own buffers; where a sister slot's lie at some distance in one process, they don't in the next."""
+    times: Counter[int] = Counter()
+    for seed in range(100):
+        layout = make_layout(PLAN, memory, 2, (0, 1), random.Random(seed))
+        os.close(layout.constants_fd)
+        times.update({(two.address - one.address) // PAGE_BYTES for one in layout.regions for two in layout.regions} - {0})
+    assert max(times.values()) <= 3
 
 
 def test_another_seed_puts_everything_elsewhere(memory: Memory, layout: Layout) -> None:

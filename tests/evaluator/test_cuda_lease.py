@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -41,6 +42,7 @@ class TimedSide:
     """A side that takes 250 us an execution and fails in slot 1."""
 
     slots = 2
+    facts = MappingProxyType({"scale.registers": 32, "graph_replays": True})
 
     def fill(self, slot: int, inputs: Mapping[str, Array], poison: int) -> None:
         self.filled = (slot, poison)
@@ -113,6 +115,7 @@ def test_a_seen_side_is_otherwise_the_side() -> None:
     side.close()
     assert (side.slots, inner.filled, inner.closed, side.audit()) == (2, (1, 2), True, None)
     assert side.read(1)["y"] == 1
+    assert side.facts == {"scale.registers": 32, "graph_replays": True}
 
 
 def test_a_quarantined_gpu_is_refused_until_the_mark_is_lifted(tmp_path: Path) -> None:

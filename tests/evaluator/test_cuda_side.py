@@ -30,16 +30,16 @@ def test_both_slots_are_computed_and_timed() -> None:
     found = play(kernels=["scale"])
     assert found["right"]
     assert found["audit"] is None
-    assert found["graphs"]
+    assert found["facts"]["graph_replays"]
     assert found["ran"]["elapsed_us"] > 0
-    assert found["facts"]["scale"]["registers"] == 32
+    assert found["facts"]["scale.registers"] == 32
     assert found["probes"] == 0
 
 
 def test_what_cannot_be_captured_is_launched_plainly() -> None:
     found = play(kernels=["no_capture"])
     assert found["right"]
-    assert not found["graphs"]
+    assert not found["facts"]["graph_replays"]
 
 
 @pytest.mark.parametrize(

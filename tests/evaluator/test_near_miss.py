@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluator.check import NEAR_SHARE, Examination, check, forgiven, judge
+from evaluator.check import FRESH_DRAWS, FRESH_MISSES, NEAR_SHARE, Checked, Examination, check, confirmed, judge
 from evaluator.outcome import Verdict
 from evaluator.pool import Draw, Pool
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs
@@ -48,12 +48,42 @@ def test_timed_executions_may_miss_nearly(share: float, passes: bool) -> None:
     assert NEAR_SHARE == 2.0
 
 
-def test_forgiven_checks_pass_and_say_so() -> None:
+def confirmation(*shares: float) -> tuple[Checked, int]:
+    """What becomes of a near miss where fresh inputs, one set after the other, are off by these shares; how many were drawn."""
     terms = Examination(outputs=tiny().outputs, repeats=2, deadline_s=1.0, rng=np.random.default_rng(0))
-    found = forgiven(check(side(FakeBackend(), Behaviour(spoil=off_by(1.5)), 2), drawn(), terms), 2)
-    assert found.fault is None
+    every = [off_by(share) for share in (1.5, *shares)]
+    tried = side(FakeBackend(), Behaviour(spoil=lambda number, right, before: every[number // 2](number, right, before)), 2)
+    draws: list[Draw] = []
+
+    def fresh() -> Draw:
+        draws.append(drawn())
+        return draws[-1]
+
+    return confirmed(check(tried, drawn(), terms), tried, fresh, terms), len(draws)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "wrong", "draws"),
+    [
+        ((0.5, 0.5, 0.5, 0.5), False, 4),
+        ((0.5, 1.5, 0.5, 0.5), False, 4),
+        ((1.5, 0.5, 0.5, 1.5), True, 4),
+        ((1.5, 1.5), True, 2),
+        ((3.0,), True, 1),
+        ((0.5, 3.0), True, 2),
+    ],
+)
+def test_two_near_misses_or_a_gross_one_on_fresh_inputs_confirm(fresh: tuple[float, ...], wrong: bool, draws: int) -> None:
+    found, drawn_sets = confirmation(*fresh)
+    assert drawn_sets == draws
+    assert (found.fault is not None) is wrong
+    assert (FRESH_DRAWS, FRESH_MISSES) == (4, 2)
+
+
+def test_forgiven_checks_pass_and_say_so() -> None:
+    found, _ = confirmation(0.5, 0.5, 1.5, 0.5)
     assert all(one.passed for one in found.checks)
-    assert [one.tensor for one in found.checks if "right on 2 fresh" in one.message] == ["y"]
+    assert [one.tensor for one in found.checks if "right on 3 of 4 fresh" in one.message] == ["y"]
 
 
 def once(executions: range) -> Spoil:

@@ -216,6 +216,8 @@ def test_a_whole_evaluation(case: Case, tmp_path: Path, effort: Effort) -> None:
     assert found.verdict in (Verdict.OK, Verdict.AMBIGUOUS), (found.message, found.fault)
     assert found.fitness is not None
     assert all(check.passed for check in found.checks)
+    assert found.facts["graph_replays"]
+    assert any(name.endswith(".blocks_per_sm") for name in found.facts)
     assert found.facts["lease_s"] > found.facts["gpu_busy_s"] > 0
     wrong = TINY.replace("2.0f * row[i]", "2.1f * row[i]")
     bad = Candidate(id=hash_text(wrong), normal_id=hash_text(wrong), language=Language.CUDA, source=wrong)

@@ -58,18 +58,32 @@ def rounded(symbols: Symbols, inputs: Mapping[str, Array], scale: float, order: 
 
     Weights exp(score - maximum) are rounded to the declared type before they meet v, their sum isn't, and ``out`` is rounded at
     the end. Even orders scale q, take exp, and let matrix products choose their order of summation. Odd ones scale the scores by
-    float32(scale log2 e) and take exp2, as flash kernels do; in fp32 on the CPU they add up every sum term by term as loops do;
-    16-bit weights are divided by their sum before rounding, and on a GPU multiplied on its tensor cores. Orders above 1 sum the
-    channels of q k^T in another order.
+    float32(scale log2 e) and take exp2, as flash kernels do; on the CPU they add up every sum term by term as loops do, on a GPU
+    16-bit values are multiplied on its tensor cores; 16-bit weights are divided by their sum before rounding. Orders above 1 take
+    the keys from the last to the first, and sum the channels of q k^T in another order, the largest early.
     """
     dtype, xp = str(symbols["dtype"]), array_module(inputs["q"])
     with _careful(symbols):
         q, k, v = (_tensor(decode(inputs[name], dtype), torch.float32) for name in "qkv")
+        bounds = visible(symbols)
         if order > 1:
-            channels = torch.from_numpy(np.random.default_rng(order).permutation(int(symbols["d"]))).to(q.device)
-            q, k = q[..., channels], k[..., channels]
-        out, lse = _attend(q, k, v, scale, visible(symbols), None, _ROUNDED.get(dtype), order % 2 == 1)
+            channels, keys = _largest_early(q, k, order), k.shape[1]
+            q, k, v = q[..., channels], k[..., channels].flip(1), v.flip(1)
+            bounds = keys - 1 - bounds[1], keys - 1 - bounds[0]
+        out, lse = _attend(q, k, v, scale, bounds, None, _ROUNDED.get(dtype), order % 2 == 1)
     return {"out": encode(_array(out, xp), dtype), "lse": _array(lse, xp)}
+
+
+def _largest_early(q: torch.Tensor, k: torch.Tensor, seed: int) -> torch.Tensor:
+    """The channels in random order, the one with the largest products in the first half of them.
+
+    What is added to a large product is rounded at its size, and which terms that are makes the error: at the very front it would
+    be the same error in every order.
+    """
+    sizes = q.abs().flatten(0, 2).amax(0) * k.abs().flatten(0, 2).amax(0)
+    shuffled = torch.from_numpy(np.random.default_rng(seed).permutation(q.shape[-1])).to(q.device)
+    place = int((shuffled == sizes.argmax()).nonzero())
+    return shuffled if place < len(shuffled) / 2 else shuffled.flip(0)
 
 
 @contextmanager
@@ -123,7 +137,7 @@ def _attend(
     lse = q.new_full((batch, heads, rows), -torch.inf)
     group_of = kv_heads if kv_heads is not None else np.arange(heads) // (heads // k.shape[2])
     head_map = torch.from_numpy(group_of).to(q.device)
-    one_by_one = textbook and weight_type is None and on_cpu
+    one_by_one = textbook and on_cpu
     times = _term_by_term if one_by_one else torch.matmul
     if textbook and weight_type is not None and not on_cpu:
         times = partial(_on_tensor_cores, dtype=weight_type)
