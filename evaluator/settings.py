@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-HARNESS_VERSION = 1
+HARNESS_VERSION = 2
 """Raised whenever a change of the code can change a verdict or a number."""
 MOST_RESTARTS = 16
 
