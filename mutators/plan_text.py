@@ -61,6 +61,22 @@ def add_case(source: str, target: Target, condition: str, value: int) -> str | N
     return None
 
 
+def without_values(source: str) -> tuple[str, object]:
+    """The text around the plan, and the plan without the values of its knobs, None where it can't be read."""
+    plan = _PLAN.search(source)
+    parsed = _parsed(plan[1]) if plan else None
+    if plan is None or parsed is None:
+        return source, None
+    knobs = parsed.get("knobs")
+    if not isinstance(knobs, dict):
+        return source[: plan.start()] + source[plan.end() :], parsed
+    bare = {
+        name: {key: one for key, one in knob.items() if key not in {"value", "when"}} if isinstance(knob, dict) else knob
+        for name, knob in knobs.items()
+    }
+    return source[: plan.start()] + source[plan.end() :], {**parsed, "knobs": bare}
+
+
 def _insertions(text: str, name: str, pair: str) -> Iterator[tuple[int, str]]:
     """Places where a ``when`` pair might be written, and what to write there: in a list, else behind the plain value."""
     for bracket in re.finditer(r"[\[\]]", text):

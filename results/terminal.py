@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from evaluator.outcome import Fitness, Outcome
 from mutators.question import Question
-from population.candidate import Candidate, short_id
+from population.candidate import Candidate, Origin, short_id
 from results.events import StepAsked
 from results.mailbox import Mailbox
 from results.outcome_text import opponent_name, outcome_lines
@@ -76,6 +76,7 @@ def status_lines(
         f"run {info.name}, {state(info)}",
         f"task {info.card.name}, {count(len(info.card.scenarios), 'scenario')} of {info.card.scenario_set}",
         f"{count(info.steps, 'step')} asked, {counts}; {duration(info.spent_s)} spent",
+        *([f"{count(info.swept, 'step')} of these turned knobs after an accepted edit"] if info.swept else []),
         *open_lines(info, answered),
         "",
     ]
@@ -164,7 +165,9 @@ def candidate_lines(
         lines.append(f"parent {short_id(row.parent_id)}, {count(row.depth, 'step')} from its seed")
     if asked.question is not None:
         lines += ["", *question_lines(asked.question)]
-    if asked.header is not None:
+    if asked.step.origin is Origin.SWEEP and asked.header is not None:
+        lines.append(f"turned {one_line(asked.header.hypothesis, 400)}")
+    elif asked.header is not None:
         predicted = ", ".join(f"{one_line(name)} {value:.3f}x" for name, value in asked.header.prediction.items())
         lines += [f"hypothesis: {one_line(asked.header.hypothesis, 400)}", f"predicted over the parent: {predicted or 'nothing'}"]
     for title, found in (("search", outcome), ("final", final)):
@@ -190,7 +193,8 @@ def lineage_lines(line: Sequence[tuple[CandidateRow, StepRow | None]]) -> list[s
         if step is not None and step.question is not None:
             lines.append(f"    asked {step.entry_id} ({step.layer}, {step.moment}): {one_line(step.question, 300)}")
         if step is not None and step.hypothesis:
-            lines.append(f"    answered: {one_line(step.hypothesis, 300)}")
+            done = "turned" if step.origin is Origin.SWEEP else "answered:"
+            lines.append(f"    {done} {one_line(step.hypothesis, 300)}")
     return lines
 
 
