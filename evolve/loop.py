@@ -140,7 +140,7 @@ class Search:
             self._journal.write(RunNoted(text=text, facts={UNANSWERED: plain(usage)}))
 
     def _step(self) -> StopReason | None:
-        """Turn a knob of what was accepted or put one more question; or the reason to stop. Raises AnswererFailed, BudgetSpent."""
+        """Turn a knob or put one more question; or the reason to stop. Raises AnswererFailed, BudgetSpent."""
         number = self._state.next_number
         if (reason := self._see(max(number - self._terms.lookahead, len(self._state.seed_steps) - 1))) is not None:
             return reason

@@ -89,7 +89,7 @@ class Sweeps:
         return bool(self._due())
 
     def next(self) -> StepAsked | None:
-        """The next step of the oldest sweep that isn't waiting, None where there is none. Where one is due, no step may be open."""
+        """The next step of the oldest sweep that isn't waiting, None without one. Where one is due, no step may be open."""
         for root in self._due():
             if self._phase(root) is Phase.TURN:
                 if (asked := self._turn(root)) is not None:

@@ -147,8 +147,8 @@ def applied(source: str, knobs: Sequence[Knob], kept: Sequence[Adoption], condit
 def conditions_of(regions: Mapping[str, str], symbols: Collection[str]) -> dict[str, str]:
     """For each region of a task a condition over scenario symbols that holds in it alone.
 
-    ``regions`` maps names to conditions in their order; a scenario belongs to the first that fits. One that needs other names than
-    symbols can't be told in a plan, nor can those after it.
+    ``regions`` maps names to conditions in their order; a scenario belongs to the first that fits. One that needs other names
+    than symbols can't be told in a plan, nor can those after it.
     """
     found: dict[str, str] = {}
     earlier: list[str] = []
