@@ -1,4 +1,4 @@
-"""Knob sweeps after accepted edits: what they turn, what they join, what they cost, and that a resumed run goes on with the same."""
+"""Knob sweeps after accepted edits: what they turn, what they join, what they cost, and that a resumed run goes on with them."""
 
 from collections.abc import Sequence
 from pathlib import Path
