@@ -162,7 +162,9 @@ class Sweeps:
         return found
 
     def _turn(self, root: Root) -> StepAsked | None:
-        """A step that turns the knob of which most is expected; in the first half of a sweep one that was turned least often."""
+        """A step that turns the knob of which most is expected, first of those that were turned least often: in the first half of a
+        sweep over all its steps, then over those whose result isn't known yet.
+        """
         steps = self._steps(root)
         children = [
             replace(relative_of(self._state.attempt(step.number), self._state.knobs(effect_id)), ratio=effect.everywhere.ratio)
@@ -170,10 +172,10 @@ class Sweeps:
             if (effect_id := step.candidate_id) is not None
         ]
         gains = gains_of(root.knobs, children, line_of(self._state, root.candidate.id))
-        turns = Counter(move.key for step in steps if (move := self._move(root, step)) is not None)
-        even = len(steps) < self._rules.first
+        counted = steps if len(steps) < self._rules.first else [step for step in steps if step.number >= self._state.folded]
+        turns = Counter(move.key for step in counted if (move := self._move(root, step)) is not None)
         moves = moves_of(root.knobs, root.layer, gains)
-        for move in sorted(moves, key=lambda move: (turns[move.key] if even else 0, -move.weight)):
+        for move in sorted(moves, key=lambda move: (turns[move.key], -move.weight)):
             child = self._child(root, change(root.candidate.source, move.target, move.new), steps)
             if child is not None:
                 return self._asked(root, child, turned(move.key, move.old, move.new))
