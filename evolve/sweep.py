@@ -162,7 +162,7 @@ class Sweeps:
         return found
 
     def _turn(self, root: Root) -> StepAsked | None:
-        """A step that turns the knob of which most is expected, first of those that were turned least often: in the first half of a
+        """A step that turns the knob of which most is expected, of those that were turned least often: in the first half of a
         sweep over all its steps, then over those whose result isn't known yet.
         """
         steps = self._steps(root)
