@@ -18,6 +18,7 @@ from evolve.parts import Parts, assemble
 from evolve.remembering import keep, noted_earlier
 from evolve.state import State
 from evolve.stopping import StopReason, StopRequest
+from evolve.sweep import Sweeps
 from evolve.verified import verified_finals
 from results.events import Event, RunNoted, RunStarted
 from results.folder import new_run_folder
@@ -139,7 +140,10 @@ def resume(
 
 
 def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
-    """The configuration that a stored run goes by, with every change since its start, and its task's card."""
+    """The configuration that a stored run goes by, with every change since its start, and its task's card.
+
+    A run that began before there were sweeps goes on without.
+    """
     started = events[0]
     if not isinstance(started, RunStarted):
         raise TypeError("the first event of a run is its start")
@@ -149,7 +153,7 @@ def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
             values = event.facts[CONFIG_FACT]
     if not isinstance(values, Mapping):
         raise TypeError("a stored configuration is a mapping")
-    return validated(values, "the run's stored configuration"), started.card
+    return validated({"sweep": {"evaluations": 0}, **values}, "the run's stored configuration"), started.card
 
 
 def result_of(state: State, reason: StopReason, folder: Path) -> RunResult:
@@ -232,6 +236,7 @@ def _drive(
             desk=parts.desk(mailbox, ledger, journal.note),
             mailbox=mailbox,
             mutation=parts.mutation,
+            sweeps=Sweeps(state, parts.sweep),
             terms=parts.terms,
             stop=stop,
             evaluates=evaluates,

@@ -9,7 +9,7 @@ from evaluator.cuda.device import Gpu
 from evaluator.cuda.nvrtc import compile_cuda
 from evaluator.cuda.offline import DEVICE_FACTS
 from evaluator.locks import compile_lock, lock_path
-from evaluator.outcome import Fault
+from evaluator.outcome import Device, Fault
 from evaluator.plan.resolved import Resolved
 from evaluator.request import Request
 from evaluator.screen import screen
@@ -89,3 +89,12 @@ def ahead_of(task: Task, card: TaskCard, gpus: Sequence[Gpu], workers: int) -> A
     except OSError as error:
         raise EnvironmentUnfit(str(error)) from None
     return Ahead(jobs=Builds(task=task, card=card, target=target_of(gpus), folder=folder), workers=workers)
+
+
+def facts_on(device: Device) -> Mapping[str, int]:
+    """The facts that plans may use on a device as an outcome names it; of a GPU that isn't listed the most generous limit."""
+    if device.kind == "cpu":
+        return {"sm_count": device.cores, "shared_limit": 0}
+    known = DEVICE_FACTS.get(device.arch)
+    limits = [known["shared_limit"]] if known else [facts["shared_limit"] for facts in DEVICE_FACTS.values()]
+    return {"sm_count": device.cores, "shared_limit": max(limits)}

@@ -73,6 +73,12 @@ class MutationTable(Table):
     exhausted_after: Count = 30
 
 
+class SweepTable(Table):
+    """``[sweep]``: evaluations that may turn a kernel's knobs after an accepted edit (docs/questions.md); 0: none."""
+
+    evaluations: Annotated[int, Field(strict=True, ge=0)] = 6
+
+
 class CommandTable(Table):
     """``[command]``: the program of ``answerer = "command"`` with its arguments, seconds it may take, how many at once, and the
     names of the variables of the driver's environment that it is given.
@@ -141,6 +147,7 @@ class RunConfig(Table):
     task: TaskTable
     population: PopulationTable
     mutation: MutationTable = MutationTable()
+    sweep: SweepTable = SweepTable()
     command: CommandTable = CommandTable()
     recorded: RecordedTable = RecordedTable()
     chat: ChatTable = ChatTable()

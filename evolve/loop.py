@@ -22,11 +22,12 @@ from evolve.posing import Mutation, pose, prompt_again, streams
 from evolve.proposal import plant, take_in
 from evolve.state import UNANSWERED, State
 from evolve.stopping import GOES_ON, StopReason, StopRequest
+from evolve.sweep import Sweeps
 from mutators.answerers.budget import Resource
 from mutators.answerers.failures import BudgetSpent
 from population.candidate import Candidate, short_id
 from results.codec import plain
-from results.events import RunNoted, RunStopped, StepEvaluated
+from results.events import RunNoted, RunStopped, StepAsked, StepEvaluated
 from results.mailbox import Mailbox
 
 POLL_S = 0.5
@@ -69,6 +70,7 @@ class Search:
         desk: Desk,
         mailbox: Mailbox,
         mutation: Mutation,
+        sweeps: Sweeps,
         terms: Terms,
         stop: StopRequest,
         evaluates: bool = True,
@@ -80,6 +82,7 @@ class Search:
         self._desk = desk
         self._mailbox = mailbox
         self._mutation = mutation
+        self._sweeps = sweeps
         self._terms = terms
         self._stop = stop
         self._evaluates = evaluates
@@ -137,7 +140,7 @@ class Search:
             self._journal.write(RunNoted(text=text, facts={UNANSWERED: plain(usage)}))
 
     def _step(self) -> StopReason | None:
-        """Put one more question; or the reason to stop. Raises AnswererFailed, BudgetSpent."""
+        """Turn a knob or put one more question; or the reason to stop. Raises AnswererFailed, BudgetSpent."""
         number = self._state.next_number
         if (reason := self._see(max(number - self._terms.lookahead, len(self._state.seed_steps) - 1))) is not None:
             return reason
@@ -149,6 +152,11 @@ class Search:
             return reason
         if self._state.best is None:
             return self._no_parent()
+        if self._sweeps.due and (reason := self._hear_all()) is not None:
+            return reason
+        if (turned := self._sweeps.next()) is not None:
+            self._ask(turned)
+            return None
         posed, prompt = pose(self._state, self._mutation, self._terms.seed, self._mailbox.asked())
         self._journal.write(posed, prompts=[prompt.text])
         self._desk.put(prompt, streams(self._terms.seed, number).answer)
@@ -183,10 +191,15 @@ class Search:
         """Take in, in the order of asking, every answer that is there, and have it evaluated; whether there was one."""
         before = len(self._state.asked)
         while (number := len(self._state.asked)) in self._state.open and (answer := self._desk.take(number)) is not None:
-            self._journal.write(take_in(self._state, answer))
-            if number in self._state.waiting:
-                self._executor.submit(number, self._state.waiting[number])
+            self._ask(take_in(self._state, answer))
         return len(self._state.asked) > before
+
+    def _ask(self, asked: StepAsked) -> None:
+        """Store a step whose candidate is known, and have it evaluated."""
+        self._journal.write(asked)
+        number = asked.step.number
+        if number in self._state.waiting:
+            self._executor.submit(number, self._state.waiting[number])
 
     def _collect(self) -> None:
         """Store what has been evaluated since the last call, waiting a moment for the first."""
@@ -216,10 +229,20 @@ class Search:
         if (reason := self._budget_exceeded()) is not None:
             return reason
         while (opened := self._state.open) and self._state.spent.candidates + len(opened) >= self._terms.budget.candidates:
-            reason = StopReason.REQUESTED if self._stop else self._advance(min(opened))
-            if reason is not None:
+            if (reason := self._hear()) is not None:
                 return reason
         return self._budget_exceeded()
+
+    def _hear_all(self) -> StopReason | None:
+        """Take in the answers to every open prompt, waiting for them; the reason where that can't be now."""
+        while self._state.open:
+            if (reason := self._hear()) is not None:
+                return reason
+        return None
+
+    def _hear(self) -> StopReason | None:
+        """Wait a moment for the answer to the oldest open prompt; the reason where it can't come to this driver."""
+        return StopReason.REQUESTED if self._stop else self._advance(min(self._state.open))
 
     def _budget_exceeded(self) -> StopReason | None:
         spent = self._state.spent

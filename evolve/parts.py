@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evaluator.cuda.device import Gpu
+from evaluator.outcome import Device, Fault
+from evaluator.screen import Screened, screen
 from evaluator.settings import HarnessSettings, evaluation_deadline_s
 from evaluator.task import Task, load_task
 from evaluator.task_card import TaskCard
 from evolve.budget import Budget
-from evolve.builds import ahead_of
+from evolve.builds import ahead_of, facts_on
 from evolve.chat import chat_answerer
 from evolve.config import ConfigError, RunConfig
 from evolve.desks import Desk, MailboxDesk, OwnDesk, ThreadDesk
@@ -26,6 +28,8 @@ from evolve.loop import Terms
 from evolve.posing import Mutation
 from evolve.recordings import recorded_answers
 from evolve.state import Rules
+from evolve.sweep import SweepRules
+from evolve.tuning import conditions_of
 from mutators.answerers.base import Answerer
 from mutators.answerers.budget import Caps, Ledger
 from mutators.answerers.chat import ChatAnswerer
@@ -50,6 +54,7 @@ class Parts:
     card: TaskCard
     spec: EvaluatorSpec
     mutation: Mutation
+    sweep: SweepRules
     terms: Terms
     rules: Rules
 
@@ -144,6 +149,7 @@ def assemble(config: RunConfig) -> Parts:
             threads=config.evaluation.threads or spare_cores(),
         ),
         mutation=_mutation(config, task, card),
+        sweep=_sweep(config, task, card),
         terms=Terms(
             seed=config.run.seed,
             lookahead=config.executor.lookahead,
@@ -198,6 +204,19 @@ def _mutation(config: RunConfig, task: Task, card: TaskCard) -> Mutation:
     return Mutation(
         bank=bank_of(task, card),
         moments=MomentSettings(stall_attempts=config.mutation.stall_after),
+    )
+
+
+def _sweep(config: RunConfig, task: Task, card: TaskCard) -> SweepRules:
+    """How knobs are turned after an accepted edit."""
+
+    def screened(candidate: Candidate, device: Device) -> Screened | Fault:
+        return screen(
+            candidate.source, candidate.language, card, facts_on(device), lambda scenario: task.scalars(scenario.symbols)
+        )
+
+    return SweepRules(
+        evaluations=config.sweep.evaluations, conditions=conditions_of(task.definition.regions, card.symbols), screen=screened
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from evolve.state import State
 from mutators.answerers.base import Prompt, Relative
-from mutators.attempts import relative_of
+from mutators.attempts import SWEPT, relative_of
 from mutators.bank import Entry
 from mutators.facts import facts_of
 from mutators.moments import MomentSettings, ancestry, last_from, notice
@@ -93,7 +93,7 @@ def prompt_again(state: State, number: int, text: str) -> Prompt:
         parent=state.candidate(parent_id),
         knobs=state.knobs(parent_id),
         children=tuple(_children(state, parent_id, number, opened.folded)),
-        lineage=tuple(_lineage(state, parent_id)),
+        lineage=tuple(line_of(state, parent_id)),
         text=text,
         models=opened.models,
     )
@@ -176,14 +176,14 @@ def _prompt(state: State, number: int, island: int, selection: Selection, questi
         outcome=state.outcomes[parent_id],
         knobs=state.knobs(parent_id),
         children=_children(state, parent_id, number, state.folded),
-        lineage=_lineage(state, parent_id),
+        lineage=line_of(state, parent_id),
         inspirations=[_inspiration(state, candidate_id) for candidate_id in selection.inspiration_ids],
         evidence=last.failure.detail if last and last.failure else "",
     )
 
 
-def _lineage(state: State, parent_id: str) -> list[Relative]:
-    """The parent's own line, oldest first."""
+def line_of(state: State, parent_id: str) -> list[Relative]:
+    """A candidate's own line, oldest first, itself included."""
     line = reversed(ancestry(state.makers, parent_id))
     return [relative_of(attempt, state.knobs(attempt.candidate_id)) for attempt in line if attempt.candidate_id]
 
@@ -204,7 +204,7 @@ def _folded(state: State, number: int) -> Relative:
 
 def _open(state: State, number: int) -> Relative:
     question = state.question(number)
-    text = question.text if question else ""
+    text = question.text if question else SWEPT
     return Relative(number=number, question=text, hypothesis="", prediction={}, verdict=OPEN, ratio=None, knobs={})
 
 

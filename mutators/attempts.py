@@ -10,9 +10,12 @@ from evaluator.outcome import Check, Outcome, Verdict
 from mutators.answerers.base import Relative
 from mutators.claims import claim_in
 from mutators.question import Answer, Claim, Header, Layer, Question, Rejected
-from population.candidate import Knob, Step
+from population.candidate import Knob, Origin, Step
 
 MAX_DETAIL_CHARS = 4000
+
+SWEPT = "nothing: a knob was turned"
+"""What history says in the place of a question where there was a knob sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,8 @@ class Attempt:
 
     ``verdict`` is a harness verdict or an answer rejection. ``added`` and ``deleted`` are hashes of the source lines that the
     edit brought and took away (lines that only moved count as neither, lines without three letters or digits are left out).
-    ``said`` is what the answer's prose claims about the limit, whatever its header says.
+    ``said`` is what the answer's prose claims about the limit, whatever its header says. ``swept``: no question was answered, a
+    knob was turned to see what it does.
     """
 
     number: int
@@ -69,6 +73,7 @@ class Attempt:
     deleted: tuple[int, ...] = ()
     wall_s: float = 0.0
     cost_usd: float = 0.0
+    swept: bool = False
 
     @property
     def layer(self) -> Layer | None:
@@ -114,6 +119,7 @@ def attempt_of(
         deleted=deleted,
         wall_s=(answer.usage.wall_s if answer else 0.0) + (outcome.wall_s if outcome else 0.0),
         cost_usd=answer.usage.cost_usd if answer else 0.0,
+        swept=step.origin is Origin.SWEEP,
     )
 
 
@@ -191,7 +197,7 @@ def relative_of(attempt: Attempt, knobs: Sequence[Knob]) -> Relative:
     """The attempt as history shows it to mutators; ``knobs`` are those of its candidate (none where it made no child)."""
     return Relative(
         number=attempt.number,
-        question=attempt.question.text if attempt.question else "",
+        question=attempt.question.text if attempt.question else SWEPT if attempt.swept else "",
         hypothesis=attempt.header.hypothesis if attempt.header else "",
         prediction=dict(attempt.header.prediction) if attempt.header else {},
         verdict=attempt.verdict,

@@ -1,7 +1,7 @@
 """Predictions held against outcomes: how well each answerer knows, before the race, what its edit will give."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from evaluator.outcome import Outcome, Timing
@@ -86,11 +86,15 @@ def measured_in(region: str, outcome: Outcome | None, parent: Outcome | None, ca
     """
     if outcome is None or parent is None or outcome.fitness is None or parent.fitness is None:
         return None
-    if outcome.fitness.opponent != parent.fitness.opponent:
-        return None
     inside = {scenario.name for scenario in card.scenarios if region in {EVERYWHERE, scenario.region}}
-    before = {timing.scenario: timing for timing in timings_of(parent)}
-    pairs = [(timing, before[timing.scenario]) for timing in timings_of(outcome) if timing.scenario in inside & before.keys()]
+    return measured_over(inside, outcome, parent)
+
+
+def measured_over(scenarios: Set[str], outcome: Outcome, parent: Outcome) -> Measured | None:
+    """The same over the scenarios of these names, fitness or not: a child that was stopped early counts where it was timed."""
+    before = {timing.scenario: timing for timing in timings_of(parent) if timing.scenario in scenarios}
+    found = [(timing, before[timing.scenario]) for timing in timings_of(outcome) if timing.scenario in before]
+    pairs = [(child, old) for child, old in found if child.opponent == old.opponent]
     if not pairs:
         return None
     mean = sum(math.log(child.ratio / old.ratio) for child, old in pairs) / len(pairs)

@@ -22,8 +22,8 @@ _AXES: Mapping[str, str] = {"b": "wrong_batch", "sq": "wrong_row", "h": "wrong_h
 
 
 def island_facts(history: Sequence[Attempt], parent_id: str) -> dict[str, FactValue]:
-    """Counts over the island's attempts and over this parent's children."""
-    attempts = [attempt for attempt in history if attempt.parent_id is not None]
+    """Counts over the island's attempts and over this parent's children, turned knobs left out."""
+    attempts = [attempt for attempt in history if attempt.parent_id is not None and not attempt.swept]
     children = [attempt for attempt in attempts if attempt.parent_id == parent_id]
     facts: dict[str, FactValue] = {
         "attempts": len(attempts),

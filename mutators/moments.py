@@ -101,12 +101,12 @@ def _of_last(last: Attempt, history: Sequence[Attempt], settings: MomentSettings
 
 
 def is_suspicious(attempt: Attempt, settings: MomentSettings) -> bool:
-    """Whether a step's gain is large for one step, or sits in one scenario alone."""
+    """Whether a step's gain is large for one step, or sits in one scenario alone, which is what a sweep is after."""
     change = attempt.change
     if change is None:
         return False
     alone = change.scenarios > 1 and change.best_ratio >= settings.lone_ratio and change.rest_ratio < settings.rest_ratio
-    return change.ratio >= settings.suspicious_ratio or alone
+    return change.ratio >= settings.suspicious_ratio or (alone and not attempt.swept)
 
 
 def is_slower(attempt: Attempt) -> bool:
@@ -175,8 +175,9 @@ def ancestry(made: Mapping[str, Attempt], parent_id: str | None) -> Sequence[Att
 
 
 def last_from(history: Sequence[Attempt], parent_id: str) -> Attempt | None:
-    """The latest attempt that started from this parent."""
-    return next((attempt for attempt in reversed(history) if attempt.parent_id == parent_id), None)
+    """The latest attempt that started from this parent; a turned knob is none."""
+    own = (attempt for attempt in reversed(history) if attempt.parent_id == parent_id and not attempt.swept)
+    return next(own, None)
 
 
 def made_by(history: Sequence[Attempt], candidate_id: str) -> Attempt | None:
@@ -185,10 +186,10 @@ def made_by(history: Sequence[Attempt], candidate_id: str) -> Attempt | None:
 
 
 def attempts_since_improvement(history: Sequence[Attempt]) -> int:
-    """Attempts on the island since the last accepted improvement on a parent (seeds don't count as attempts)."""
+    """Attempts on the island since the last accepted improvement on a parent (seeds and turned knobs don't count as attempts)."""
     count = 0
     for attempt in reversed(history):
-        if attempt.parent_id is None:
+        if attempt.parent_id is None or attempt.swept:
             continue
         if _improved(attempt):
             break

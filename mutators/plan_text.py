@@ -1,8 +1,9 @@
 """Finds the number of a knob in a plan's text, however the TOML is written, and the lines that an edit must quote."""
 
+import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mutators.blocks import Block
@@ -40,6 +41,52 @@ def change(source: str, target: Target, value: int) -> str | None:
             if _parsed(changed) == wanted:
                 return source[: plan.start(1)] + changed + source[plan.end(1) :]
     return None
+
+
+def add_case(source: str, target: Target, condition: str, value: int) -> str | None:
+    """The source with one more ``when`` pair of a knob and nothing else, None where no single insertion does that.
+
+    The pair stands just before the case that the target names, or after the last one for the plain value: it takes away from
+    the target alone. Found by trying, like ``change``.
+    """
+    plan = _PLAN.search(source)
+    before = _parsed(plan[1]) if plan else None
+    if plan is None or before is None or _get(before, target) is None:
+        return None
+    wanted = _with_case(before, target, condition, value)
+    for at, piece in _insertions(plan[1], target.name, f"[{json.dumps(condition)}, {value}]"):
+        changed = plan[1][:at] + piece + plan[1][at:]
+        if _parsed(changed) == wanted:
+            return source[: plan.start(1)] + changed + source[plan.end(1) :]
+    return None
+
+
+def without_values(source: str) -> tuple[str, object]:
+    """The text around the plan, and the plan without the values of its knobs, None where it can't be read."""
+    plan = _PLAN.search(source)
+    parsed = _parsed(plan[1]) if plan else None
+    if plan is None or parsed is None:
+        return source, None
+    knobs = parsed.get("knobs")
+    if not isinstance(knobs, dict):
+        return source[: plan.start()] + source[plan.end() :], parsed
+    bare = {
+        name: {key: one for key, one in knob.items() if key not in {"value", "when"}} if isinstance(knob, dict) else knob
+        for name, knob in knobs.items()
+    }
+    return source[: plan.start()] + source[plan.end() :], {**parsed, "knobs": bare}
+
+
+def _insertions(text: str, name: str, pair: str) -> Iterator[tuple[int, str]]:
+    """Places where a ``when`` pair might be written, and what to write there: in a list, else behind the plain value."""
+    for bracket in re.finditer(r"[\[\]]", text):
+        yield bracket.start(), f"{pair}, " if bracket[0] == "[" else f", {pair}"
+        yield bracket.start(), pair
+    for number in _INTEGER.finditer(text):
+        yield number.end(), f", when = [{pair}]"
+        line_end = text.find("\n", number.end())
+        yield line_end, f"\nwhen = [{pair}]"
+        yield line_end, f"\n{name}.when = [{pair}]"
 
 
 def block_between(before: str, after: str) -> Block:
@@ -92,3 +139,12 @@ def _with(plan: Mapping[str, object], target: Target, value: int) -> Mapping[str
         cases[target.case][1] = value
         knob["when"] = cases
     return {**plan, "knobs": {**knobs, target.name: knob}}
+
+
+def _with_case(plan: Mapping[str, object], target: Target, condition: str, value: int) -> Mapping[str, object]:
+    knobs = plan["knobs"]
+    assert isinstance(knobs, dict)
+    knob = knobs[target.name]
+    cases = list(knob.get("when", []))
+    cases.insert(len(cases) if target.case is None else target.case, [condition, value])
+    return {**plan, "knobs": {**knobs, target.name: {**knob, "when": cases}}}

@@ -66,10 +66,10 @@ class Archive(Protocol):
         """The incumbent of an island, or of all; None while nothing is right."""
 
     def children(self, island: int, candidate_id: str) -> int:
-        """How many steps of this island started from the candidate."""
+        """How many steps of this island started from the candidate; turning its knobs (``Origin.SWEEP``) doesn't count."""
 
     def stalled_for(self, island: int) -> int:
-        """Attempts on this island since one of them improved it."""
+        """Attempts on this island since one of them improved it; turning knobs isn't one."""
 
 
 def member_of(step: Step, outcome: Outcome | None, scenarios: int) -> Member | None:

@@ -33,6 +33,12 @@ class Island:
             self.best = member
         return AddStatus.IMPROVED if improved else AddStatus.ADDED
 
+    def count(self, parent_id: str | None, status: AddStatus) -> None:
+        """Count an attempt from a parent, and what it came to."""
+        if parent_id is not None:
+            self.children[parent_id] += 1
+        self.stalled_for = 0 if status >= AddStatus.IMPROVED else self.stalled_for + 1
+
 
 def _rank(member: Member) -> tuple[float, int]:
     return (-member.score, member.number)
@@ -75,10 +81,9 @@ class IslandArchive:
         if step.origin is Origin.SEED:
             return self._settle(member)
         island = self._islands[step.island]
-        if step.parent_id is not None:
-            island.children[step.parent_id] += 1
         status = AddStatus.NOT_ADDED if member is None else island.enter(member)
-        island.stalled_for = 0 if status >= AddStatus.IMPROVED else island.stalled_for + 1
+        if step.origin is not Origin.SWEEP:
+            island.count(step.parent_id, status)
         status = self._crown(member, status)
         self._attempts += 1
         if self._migrate_every and self._attempts % self._migrate_every == 0:
@@ -113,9 +118,9 @@ class IslandArchive:
         return self._best if island is None else self._islands[island].best
 
     def children(self, island: int, candidate_id: str) -> int:
-        """How many steps of this island started from the candidate."""
+        """How many steps of this island started from the candidate; turning its knobs doesn't count."""
         return self._islands[island].children[candidate_id]
 
     def stalled_for(self, island: int) -> int:
-        """Attempts on this island since one of them improved it. A migrant is no attempt."""
+        """Attempts on this island since one of them improved it. Neither a migrant nor a turned knob is one."""
         return self._islands[island].stalled_for

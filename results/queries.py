@@ -26,6 +26,7 @@ SELECT name, config_hash, version, started_at, ({BEST}) AS best_id, spent_s, sto
     (SELECT COUNT(*) FROM ({OPEN})) AS open_steps,
     (SELECT COUNT(*) FROM steps WHERE status IS NOT NULL) AS folded,
     (SELECT COUNT(*) FROM steps WHERE accepted AND origin <> 'seed') AS accepted,
+    (SELECT COUNT(*) FROM steps WHERE origin = 'sweep') AS swept,
     (SELECT COALESCE(SUM(cost_usd), 0.0) FROM steps) AS cost_usd,
     (SELECT COALESCE(SUM(tokens), 0) FROM steps) AS tokens
 FROM run

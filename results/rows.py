@@ -13,8 +13,8 @@ class RunInfo:
     """One run at a glance.
 
     ``events`` is the last sequence number. ``evaluated``, ``folded`` and ``accepted`` count steps, the last without seeds;
-    ``open_steps`` those that were posed and whose answer is awaited. ``elsewhere`` counts outcomes that came home and
-    stand beside the run's own.
+    ``open_steps`` those that were posed and whose answer is awaited, ``swept`` those that turned knobs after an accepted edit.
+    ``elsewhere`` counts outcomes that came home and stand beside the run's own.
     ``spent_s`` is the wall time of all its drivers. ``stopped_by`` is None while it goes on or after a crash; ``live`` says
     whether a driver holds it now.
     """
@@ -35,6 +35,7 @@ class RunInfo:
     evaluated: int
     folded: int
     accepted: int
+    swept: int
     best_id: str | None
     spent_s: float
     cost_usd: float

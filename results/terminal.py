@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from evaluator.outcome import Fitness, Outcome
 from mutators.question import Question
-from population.candidate import Candidate, short_id
+from population.candidate import Candidate, Origin, short_id
 from results.events import OutcomeMerged, StepAsked
 from results.mailbox import Mailbox
 from results.outcome_text import device_text, fitness_line, opponent_name, outcome_lines
@@ -85,6 +85,7 @@ def status_lines(
         f"run {info.name}, {state(info)}",
         f"task {info.card.name}, {count(len(info.card.scenarios), 'scenario')} of {info.card.scenario_set}",
         f"{count(info.steps, 'step')} asked, {counts}; {duration(info.spent_s)} spent",
+        *([f"{count(info.swept, 'step')} of these turned knobs after an accepted edit"] if info.swept else []),
         *open_lines(info, answered),
         "",
     ]
@@ -184,7 +185,9 @@ def candidate_lines(
         lines.append(f"parent {short_id(row.parent_id)}, {count(row.depth, 'step')} from its seed")
     if asked is not None and asked.question is not None:
         lines += ["", *question_lines(asked.question)]
-    if asked is not None and asked.header is not None:
+    if asked is not None and asked.step.origin is Origin.SWEEP and asked.header is not None:
+        lines.append(f"turned {one_line(asked.header.hypothesis, 400)}")
+    elif asked is not None and asked.header is not None:
         predicted = ", ".join(f"{one_line(name)} {value:.3f}x" for name, value in asked.header.prediction.items())
         lines += [f"hypothesis: {one_line(asked.header.hypothesis, 400)}", f"predicted over the parent: {predicted or 'nothing'}"]
     for title, found in (("search", outcome), ("final", final)):
@@ -219,7 +222,8 @@ def lineage_lines(
         if step is not None and step.question is not None:
             lines.append(f"    asked {step.entry_id} ({step.layer}, {step.moment}): {one_line(step.question, 300)}")
         if step is not None and step.hypothesis:
-            lines.append(f"    answered: {one_line(step.hypothesis, 300)}")
+            done = "turned" if step.origin is Origin.SWEEP else "answered:"
+            lines.append(f"    {done} {one_line(step.hypothesis, 300)}")
         lines += [f"    elsewhere: {merged_line(one)}" for one in merged.get(row.id, ())]
     return lines
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SEED = "seed"
-"""Stands for the question where a step planted a seed."""
+"""Stands for the question where a step planted a seed; where it turned a knob, that stands there."""
 
 REFRESH_HZ = 2.0
 """How often the live line is drawn: rarely, since timing shares the machine."""
@@ -69,9 +69,10 @@ class Progress:
         match event:
             case StepPosed(step=step, question=question) if self._outside:
                 self._line(f"step {step.number} is open ({question.entry_id}): `askevolve next` takes it")
-            case StepAsked(step=step, question=question, candidate=candidate):
+            case StepAsked(step=step, question=question, header=header, candidate=candidate):
                 if candidate is not None:
-                    self._open[step.number] = question.entry_id if question else SEED
+                    turned = f"{step.origin} {header.hypothesis}" if header else SEED
+                    self._open[step.number] = question.entry_id if question else one_line(turned, 90)
             case StepEvaluated(step_number=number, outcome=outcome):
                 self._evaluated += 1
                 fitness = outcome.fitness

@@ -108,7 +108,8 @@ def resume(
     with opened(run) as reader:
         stored, _ = api.stored_config([recorded.event for recorded in reader.events()])
         info = reader.info()
-        waiting = {step.number: step.entry_id or "seed" for step in reader.steps() if step.candidate_id and not step.verdict}
+        open_steps = [step for step in reader.steps() if step.candidate_id and not step.verdict]
+        waiting = {step.number: step.entry_id or step.origin.value for step in open_steps}
     config = validated(overridden(stored.mapping(), overrides), "configuration")
     standing = {"evaluated": info.evaluated, "best_id": info.best_id, "waiting": waiting, "outside": _outside(config)}
     with _observing(quiet, config.budget.candidates, **standing) as observers:

@@ -3,31 +3,17 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mutators.answerers.base import Prompt, Relative
 from mutators.attempts import assignment_of
-from mutators.knob_roles import suits
-from mutators.plan_text import Target, block_between, change
+from mutators.moves import Move, gains_of, moves_of
+from mutators.plan_text import block_between, change
 from mutators.question import Answer, Layer
-from population.candidate import Knob
-
-SUITED = 4.0
-"""How much likelier a knob is moved that belongs to the question's layer."""
 
 PAIR_SHARE = 0.3
 """Share of answers that move two knobs at once while single moves are left."""
-
-FAR_SHARE = 0.35
-"""Weight of a step by two choices against a step by one; each further choice counts this much less again."""
-
-TRUST, MIN_WEIGHT, MAX_WEIGHT = 15.0, 0.1, 8.0
-"""A move that earlier gave a mean log ratio g over n tries weighs exp(TRUST g n / (n + 1)), within these limits."""
-
-EXPECTED = 1.02
-"""Predicted ratio of a move that nothing is known about."""
 
 _LOOKS: Mapping[Layer, str] = {
     Layer.ALGORITHM: "if the amount of work that the tiling implies is what costs the time",
@@ -41,19 +27,6 @@ _LOOKS: Mapping[Layer, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """One number from ``old`` to ``new``; ``steps`` counts choices, negative towards smaller ones."""
-
-    target: Target
-    key: str
-    old: int
-    new: int
-    steps: int
-    weight: float
-    expected: float
-
-
 class KnobAnswerer:
     """Moves declared knobs, steered by the question's layer and by what earlier moves gave. No network, no state."""
 
@@ -61,7 +34,7 @@ class KnobAnswerer:
 
     def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
         """An answer that makes a plan nobody tried near this parent, or a ceiling claim where none is left."""
-        moves = _moves(prompt)
+        moves = moves_of(prompt.knobs, prompt.question.layer, gains_of(prompt.knobs, prompt.children, prompt.lineage))
         tried = _tried(prompt)
         current = dict(assignment_of(prompt.knobs))
         singles = [(move,) for move in moves if _key(current, (move,)) not in tried]
@@ -79,56 +52,6 @@ class KnobAnswerer:
                 return Answer(text=text, answerer=self.name)
             singles, pairs = [option for option in singles if option != chosen], [one for one in pairs if one != chosen]
         return Answer(text=_nothing_left(prompt), answerer=self.name)
-
-
-def _moves(prompt: Prompt) -> list[Move]:
-    """Every number of the plan to every other choice, weighted."""
-    gains = _gains(prompt)
-    moves = []
-    for knob in prompt.knobs:
-        targets = [(Target(name=knob.name), knob.name, knob.value)]
-        targets += [
-            (Target(name=knob.name, case=index), f"{knob.name} when {condition}", value)
-            for index, (condition, value) in enumerate(knob.cases)
-        ]
-        for target, key, old in targets:
-            moves += [_move(prompt, knob, target, key, old, new, gains) for new in knob.choices if new != old]
-    return moves
-
-
-def _move(
-    prompt: Prompt, knob: Knob, target: Target, key: str, old: int, new: int, gains: Mapping[tuple[str, bool], Sequence[float]]
-) -> Move:
-    ladder = sorted({*knob.choices, old})
-    steps = ladder.index(new) - ladder.index(old)
-    known = gains.get((key, steps > 0), ())
-    mean = sum(known) / len(known) if known else 0.0
-    learnt = math.exp(TRUST * mean * len(known) / (len(known) + 1))
-    weight = min(MAX_WEIGHT, max(MIN_WEIGHT, learnt)) * FAR_SHARE ** (abs(steps) - 1)
-    return Move(
-        target=target,
-        key=key,
-        old=old,
-        new=new,
-        steps=steps,
-        weight=weight * (SUITED if suits(knob.name, prompt.question.layer) else 1.0),
-        expected=math.exp(mean) if known else EXPECTED,
-    )
-
-
-def _gains(prompt: Prompt) -> Mapping[tuple[str, bool], Sequence[float]]:
-    """Log ratios that earlier moves gave, by number and direction; a move of two numbers counts half for each."""
-    gains: dict[tuple[str, bool], list[float]] = {}
-    current = assignment_of(prompt.knobs)
-    steps = [(current, child) for child in prompt.children]
-    steps += [(before.knobs, after) for before, after in zip(prompt.lineage, prompt.lineage[1:], strict=False)]
-    for before, after in steps:
-        moved = [key for key, value in after.knobs.items() if key in before and before[key] != value]
-        if after.ratio is None or after.ratio <= 0 or not 1 <= len(moved) <= 2:
-            continue
-        for key in moved:
-            gains.setdefault((key, after.knobs[key] > before[key]), []).append(math.log(after.ratio) / len(moved))
-    return gains
 
 
 def _tried(prompt: Prompt) -> set[tuple[tuple[str, int], ...]]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -202,6 +203,16 @@ class ArchiveContract:
         best = archive.best()
         assert best is not None
         assert best.number == last_best
+
+    def test_turned_knobs_may_enter_and_are_no_attempts(self, make_archive: Callable[[], Archive]) -> None:
+        archive = make_archive()
+        archive.fold(seed_step(0, "seed"), outcome_of("seed", 1.0))
+        for number, geomean in enumerate((0.9, 0.8, 2.0), start=1):
+            step = replace(child_step(number, f"c{number}", 0), origin=Origin.SWEEP)
+            status = archive.fold(step, outcome_of(f"c{number}", geomean))
+        assert status is AddStatus.BEST
+        assert archive.children(0, "seed") == 0
+        assert archive.stalled_for(0) == 0
 
     @given(results=st.lists(RESULTS, max_size=60))
     def test_the_best_only_gets_better(

@@ -1,7 +1,8 @@
 """Drives simulated runs in children that are killed at random instants, until each run is over.
 
 A program of its own, so that it forks from a process without threads: ``python -m tests.evolve.killing FOLDER KILLS SEED
-ANSWERER``, where the answerer is ``knobs``, or ``mailbox``: then somebody outside answers open prompts in a shuffled order.
+ANSWERER``, where the answerer is ``knobs``, or ``mailbox``: then somebody outside answers open prompts in a shuffled order, or
+``editor``: then edits are followed by knob sweeps.
 Prints one JSON document: how many children were killed and in how many runs.
 """
 
@@ -23,7 +24,8 @@ from results.events import Event
 from results.folder import holds_run
 from results.store import Store
 from tests.evolve.answering import Among, Outside, mailbox_config
-from tests.evolve.simulation import TINY_TASK, config
+from tests.evolve.simulation import config
+from tests.evolve.sweeping import Editor, Landscape, sweep_config
 
 SLOWNESS_S = 0.0005
 """What an evaluation takes, so that a timer also hits in the middle of one."""
@@ -32,17 +34,20 @@ SLOWNESS_S = 0.0005
 def main(folder: Path, kills: int, seed: int, answerer: str) -> None:
     """Kill ``kills`` children; every run that is begun is driven to its end."""
     choice = random.Random(seed)
-    tiny = load_task(str(TINY_TASK))
+    wanted = run_config(answerer, folder)
+    tiny = load_task(wanted.task.name)
     parts.load_task = lambda name: tiny  # reading the task anew in each child is what would take the time
     killed, runs = 0, 0
     while killed < kills:
-        killed += _finish_with_kills(folder / str(runs), tiny, choice, run_config(answerer))
+        killed += _finish_with_kills(folder / str(runs), tiny, choice, wanted)
         runs += 1
     print(json.dumps({"killed": killed, "runs": runs}))
 
 
-def run_config(answerer: str) -> RunConfig:
-    """The run that is killed."""
+def run_config(answerer: str, folder: Path) -> RunConfig:
+    """The run that is killed; what it needs is put into the folder."""
+    if answerer == "editor":
+        return sweep_config(folder)
     return config() if answerer == "knobs" else mailbox_config(executor={"lookahead": 4})
 
 
@@ -70,12 +75,15 @@ def _drive(root: Path, tiny: Task, draw: float, attempt: int, wanted: RunConfig)
     try:
         choice = random.Random(draw)
         _die_at_commit(choice)
-        evaluator = SimulatedEvaluator(tiny.card("five"), 5, lambda request: SLOWNESS_S)
+        simulated = Landscape if wanted.mutation.answerer == "recorded" else SimulatedEvaluator
+        evaluator = simulated(tiny.card("five"), 5, lambda request: SLOWNESS_S)
         folder = root / "sim"
         executor = Among(evaluator, choice.choice([1, 3, 8]), attempt)
         executor.outside = Outside(folder, attempt)
         if wanted.mutation.answerer == "mailbox":
             parts.Parts.desk = lambda these, mailbox, *_: MailboxDesk(mailbox, executor.outside)  # type: ignore[method-assign]
+        if wanted.mutation.answerer == "recorded":
+            parts.Parts.answerer = lambda *_: Editor()  # type: ignore[method-assign]
         if holds_run(folder):
             api.resume(folder, executor=executor)
         else:

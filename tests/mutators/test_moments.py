@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -32,6 +33,18 @@ def test_stall_counts_attempts_of_the_island_not_of_the_parent() -> None:
 def test_seeds_and_accepted_slower_candidates_do_not_end_a_stall() -> None:
     history = [attempt(0, parent=None, accepted=True), attempt(1, accepted=True, change=change(0.9)), attempt(2)]
     assert attempts_since_improvement(history) == 2
+
+
+def test_turned_knobs_are_no_attempts_and_may_gain_in_one_scenario_alone() -> None:
+    turned = [attempt(number, verdict="COMPILE_ERROR", swept=True) for number in range(20)]
+    assert attempts_since_improvement(turned) == 0
+    assert notice(turned, "p", SETTINGS) is Moment.ROUTINE
+    alone = change(1.1, best_ratio=1.2, rest_ratio=1.0, scenarios=2)
+    made = attempt(20, child="c", change=alone, accepted=True)
+    assert notice([made], "c", SETTINGS) is Moment.SUSPICIOUS_WIN
+    assert notice([replace(made, swept=True)], "c", SETTINGS) is Moment.ROUTINE
+    everywhere = replace(made, swept=True, change=change(1.6))
+    assert notice([everywhere], "c", SETTINGS) is Moment.SUSPICIOUS_WIN
 
 
 @pytest.mark.parametrize("verdict", [Verdict.COMPILE_ERROR, Verdict.WRONG, Verdict.TIMEOUT, Verdict.GATE_VIOLATION])
