@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-MAX_LINES = 160
+MAX_LINES = 240
 """Instructions shown in all; of a loop that doesn't fit, as many as are left."""
 
 MAX_LOOPS = 4

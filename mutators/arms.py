@@ -34,15 +34,15 @@ ORDERS: Mapping[Layer, str] = {
     Layer.INSTRUCTION: "Reduce the instructions that this kernel issues for the same work, or take cheaper ones.",
     Layer.NUMERICS: "Make this kernel's arithmetic cheaper within what its tolerances allow.",
     Layer.LAUNCH: "Divide this kernel's work so that fewer cores or blocks stand idle.",
-    Layer.PLAN: "Change this kernel's plan (its launches, its workspace, what is computed anew) so that an execution takes less time.",
+    Layer.PLAN: "Change this kernel's plan (launches, workspace, what is computed anew) so that it takes less time.",
     Layer.MEASUREMENT: "Find the scenario that loses most time beyond its bound, and make this kernel faster there.",
 }
 """The order about a layer, for questions whose entry brings none of its own."""
 
 
 def phrased(arm: Arm, question: Question, bank: Sequence[Entry], facts: Mapping[str, FactValue]) -> Question:
-    """The question in the form of an arm. Its text changes; its id stays, so that a parent isn't asked the same matter twice in any
-    arm, and so do entry, layer, moment and facts.
+    """The question in the form of an arm. Its text changes; its id stays, so that no arm asks a parent the same matter twice, and
+    so do entry, layer, moment and facts.
 
     ``facts`` are all that is known about the parent; only the bare request shows them all, and says nothing of how the question
     would be settled.
@@ -59,7 +59,7 @@ def phrased(arm: Arm, question: Question, bank: Sequence[Entry], facts: Mapping[
 def command_of(question: Question, bank: Sequence[Entry]) -> str:
     """The order about the matter of a question, filled with the very facts of the question.
 
-    Where its entry has no command, or isn't in this bank, it is the order about the question's layer, with the same facts behind it.
+    Where its entry has no command, or isn't in this bank, it is the order about the question's layer with the same facts.
     """
     entry = next((entry for entry in bank if entry.id == question.entry_id), None)
     if entry is not None and entry.command:

@@ -75,7 +75,9 @@ def test_an_entry_without_a_command_is_put_as_the_order_about_its_layer_with_the
 
 def test_the_orders_about_layers_keep_the_rules_for_commands() -> None:
     for layer, order in ORDERS.items():
-        entry = replace(ENTRY, id="an-order", layer=layer, text="How much of it is there, and what makes it so?", when="", command=order)
+        entry = replace(
+            ENTRY, id="an-order", layer=layer, text="How much of it is there, and what makes it so?", when="", command=order
+        )
         assert [complaint for complaint in lint([entry]) if complaint.rule == "command"] == []
 
 
