@@ -73,6 +73,16 @@ def mean_interval(values: Sequence[float], alpha: float = ALPHA) -> tuple[float,
     return _quantiles(_resampled(np.asarray(values)), alpha)
 
 
+def mean_bands(curves: Sequence[Sequence[float]], alpha: float = ALPHA) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """The lower and upper ends of such intervals at every place of curves of equal length; None for fewer than two curves."""
+    if len(curves) < 2:
+        return None
+    values = np.asarray(curves)
+    drawn = np.random.default_rng(SEED).integers(0, len(curves), (RESAMPLES // 10, len(curves)))
+    low, high = np.quantile(values[drawn].mean(axis=1), [alpha / 2, 1 - alpha / 2], axis=0)
+    return tuple(low.tolist()), tuple(high.tolist())
+
+
 def difference(one: Sequence[float], other: Sequence[float], *, paired: bool, alpha: float = ALPHA) -> Difference:
     """How far two arms lie apart; where ``paired``, the runs at the same place belong together."""
     first, second = np.asarray(one, dtype=float), np.asarray(other, dtype=float)

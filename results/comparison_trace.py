@@ -1,7 +1,7 @@
 """One run as a comparison sees it: how good its best was after so much spending, what became of its answers, and its terms."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from evaluator.outcome import LEASE, NOT_REFUTING, Device, Outcome, Verdict
@@ -112,7 +112,7 @@ def trace_of(reader: Reader, arm: str | None = None, readded_share: float | None
     asked = [row for row in reader.steps() if row.question_id is not None]
     outcomes = [event.outcome for event in events if isinstance(event, StepEvaluated | FinalMeasured)]
     return Trace(
-        name=info.name if info.folder.name == info.name else f"{info.folder.parent.name}/{info.folder.name}",
+        name=info.name,
         arm=arm or style,
         style=style,
         seed=int(str(config.get("run", {}).get("seed", 0))),
@@ -120,8 +120,8 @@ def trace_of(reader: Reader, arm: str | None = None, readded_share: float | None
         points=tuple(_points(events, len(info.card.scenarios))),
         best=_best(reader),
         accepted=sum(bool(row.accepted) for row in asked),
-        rejections=Counter(word for row in asked if (word := _no_candidate(row))),
-        verdicts=Counter(row.verdict for row in asked if row.verdict),
+        rejections=_counted(word for row in asked if (word := _no_candidate(row))),
+        verdicts=_counted(row.verdict for row in asked if row.verdict),
         layers=_gains(asked, [row.layer for row in asked]),
         moments=_gains(asked, [row.moment for row in asked]),
         noise_pct=_noise(events),
@@ -194,6 +194,11 @@ def _best(reader: Reader) -> Score | None:
     if fitness is not None:
         return Score(ratio=fitness.geomean, low=fitness.low, high=fitness.high, verified=True)
     return Score(ratio=row.geomean, low=row.low, high=row.high, verified=False)
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    """How often each word comes, the commonest first."""
+    return dict(Counter(words).most_common())
 
 
 def _no_candidate(row: StepRow) -> str | None:
