@@ -1,7 +1,7 @@
 """Compares runs that are there: finds them, tells their arms, reads their traces."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mutators.attempts import Attempt, attempt_of
@@ -37,13 +37,12 @@ def compare(runs: Sequence[Named], levels: Sequence[float] = ()) -> Comparison:
 
     Raises NotComparableError where their numbers have no common scale, and ``results.errors.RunError`` about a folder.
     """
-    distinct = {one.folder.resolve(): one for one in runs}
-    traces = [_trace(one) for one in distinct.values()]
-    unlabelled = {trace.style for trace, one in zip(traces, distinct.values(), strict=True) if one.label is None}
-    if len(unlabelled) == 1 and all(one.label is None for one in distinct.values()):
-        traces = [
-            _trace(Named(folder=one.folder, label=trace.name)) for trace, one in zip(traces, distinct.values(), strict=True)
-        ]
+    folders = list({one.folder.resolve(): one for one in runs}.values())
+    names = [one.folder.name for one in folders]
+    shown = [one.folder.name if names.count(one.folder.name) == 1 else str(one.folder) for one in folders]
+    traces = [_trace(one, name) for one, name in zip(folders, shown, strict=True)]
+    if all(one.label is None for one in folders) and len({trace.style for trace in traces}) == 1:
+        traces = [replace(trace, arm=trace.name) for trace in traces]
     return comparison_of(traces, levels)
 
 
@@ -55,10 +54,10 @@ def readded_share(events: Sequence[Event]) -> float | None:
     return again / added if added else None
 
 
-def _trace(one: Named) -> Trace:
+def _trace(one: Named, name: str) -> Trace:
     with Reader.open(one.folder) as reader:
         events = [recorded.event for recorded in reader.events()]
-        return trace_of(reader, one.label, readded_share(events))
+        return trace_of(reader, one.label, name=name, readded_share=readded_share(events))
 
 
 def _attempts(events: Sequence[Event]) -> Iterator[Attempt]:

@@ -28,8 +28,8 @@ ONE_RUN = frozenset({"run.name", "run.seed", "mutation.style", "recorded.source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Where a run stood once a step's result was folded: what was spent by then, and the best lower bound of the ratio to the
-    baseline, None before there is one. ``answers`` counts folded answers, ``evaluations`` those of seeds too.
+    """Where a run stood once a step's result was folded, or at its end: what was spent by then, and the best lower bound of the
+    ratio to the baseline, None before there is one. ``answers`` counts folded answers, ``evaluations`` those of seeds too.
     """
 
     answers: int = 0
@@ -103,8 +103,8 @@ class Trace:
         return self.points[-1] if self.points else Point()
 
 
-def trace_of(reader: Reader, arm: str | None = None, readded_share: float | None = None) -> Trace:
-    """A run's trace; ``arm`` is its style where no other label is given. Raises RunDamaged."""
+def trace_of(reader: Reader, arm: str | None = None, *, name: str | None = None, readded_share: float | None = None) -> Trace:
+    """A run's trace; ``arm`` is its style and ``name`` its own where no others are given. Raises RunDamaged."""
     events = [recorded.event for recorded in reader.events()]
     info = reader.info()
     config = _config(info.config, events)
@@ -112,7 +112,7 @@ def trace_of(reader: Reader, arm: str | None = None, readded_share: float | None
     asked = [row for row in reader.steps() if row.question_id is not None]
     outcomes = [event.outcome for event in events if isinstance(event, StepEvaluated | FinalMeasured)]
     return Trace(
-        name=info.name,
+        name=name or info.name,
         arm=arm or style,
         style=style,
         seed=int(str(config.get("run", {}).get("seed", 0))),
@@ -140,13 +140,16 @@ def _config(started: Mapping[str, object], events: Sequence[Event]) -> dict[str,
 
 
 def _points(events: Sequence[Event], scenarios: int) -> Iterator[Point]:
-    """A point for each folded step, in order. A candidate that a final refuted was never good, whenever that came out."""
+    """A point for each folded step, in order, and one for what was spent after the last of them.
+
+    A candidate that a final refuted was never good, whenever that came out.
+    """
     refuted = {
         event.outcome.candidate_id
         for event in events
         if isinstance(event, FinalMeasured) and event.outcome.verdict not in NOT_REFUTING
     }
-    now = Point()
+    now = told = Point()
     asked: set[int] = set()
     lows: dict[int, float] = {}
     for event in events:
@@ -167,7 +170,10 @@ def _points(events: Sequence[Event], scenarios: int) -> Iterator[Point]:
             case StepFolded(step_number=number):
                 known = [ratio for ratio in (now.ratio, lows.get(number)) if ratio is not None]
                 now = replace(now, answers=now.answers + (number in asked), ratio=max(known, default=None))
+                told = now
                 yield now
+    if now != told:
+        yield now
 
 
 def _paid(now: Point, usage: Usage) -> Point:
@@ -180,9 +186,10 @@ def _held(now: Point, outcome: Outcome) -> Point:
 
 
 def _low(outcome: Outcome, scenarios: int) -> float | None:
-    """The lower bound of a candidate that is right in all scenarios."""
+    """The lower bound of a candidate that is right in all scenarios, however wide its interval."""
     fitness = outcome.fitness
-    return fitness.low if outcome.verdict is Verdict.OK and fitness is not None and fitness.scenarios == scenarios else None
+    right = outcome.verdict in (Verdict.OK, Verdict.AMBIGUOUS)
+    return fitness.low if right and fitness is not None and fitness.scenarios == scenarios else None
 
 
 def _best(reader: Reader) -> Score | None:

@@ -50,7 +50,7 @@ def compare(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare arms: what each got for its answers, how far they lie apart, and whether that can be told from chance.
+    """Compare arms or runs: what answers gave, and whether chance explains it.
 
     Launched arms have equal budgets and seeds and take turns; the same call goes on where it was stopped. See docs/compare.md.
     """
