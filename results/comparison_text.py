@@ -77,9 +77,7 @@ def _heading(comparison: Comparison) -> list[str]:
 
 
 def _arms(comparison: Comparison) -> list[str]:
-    over = (
-        "{:.0f} to {:.0f} answers".format(*comparison.ranges["answers"]) if "answers" in comparison.ranges else "no answers yet"
-    )
+    start, end = comparison.ranges.get("answers", (0.0, 0.0))
     rows = [
         (arm.name, len(arm.runs), *_mean(arm.best), f"{arm.verified} of {len(arm.runs)}", *_mean(arm.area.get("answers")),
          arm.answers, _percent(arm.accepted_share), _percent(arm.readded_share), arm.evaluations, *_cost(arm))
@@ -89,8 +87,8 @@ def _arms(comparison: Comparison) -> list[str]:
               "tokens", "wall", "GPU")  # fmt: skip
     return [
         *table(titles, rows),
-        f"best: geometric mean over runs against the baseline; area: that of the best lower bound so far, over {over}; intervals: "
-        "bootstrap over runs",
+        "best: geometric mean over runs against the baseline; area: that of the best lower bound so far, averaged over answers "
+        f"{start:.0f} to {end:.0f}; intervals: bootstrap over runs",
     ]
 
 

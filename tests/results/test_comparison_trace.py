@@ -38,7 +38,9 @@ def test_a_trace_tells_style_seed_spending_and_ends(tmp_path: Path) -> None:
         (2, 4, pytest.approx(1.497)),
         (3, 4, pytest.approx(1.497)),
         (4, 4, pytest.approx(1.497)),
+        (4, 4, pytest.approx(1.497)),
     ]
+    assert [point.wall_s for point in trace.points[-2:]] == [0.0, 3.0]
     assert trace.last.tokens == 4 * 120
     assert trace.last.usd == pytest.approx(1.0)
     assert trace.best is not None
@@ -58,7 +60,7 @@ def test_a_label_takes_the_place_of_the_style(tmp_path: Path) -> None:
 
 def test_what_a_final_refuted_was_never_good(tmp_path: Path) -> None:
     trace = traced(tmp_path, final("child", verdict=Verdict.WRONG))
-    assert [point.ratio for point in trace.points] == [pytest.approx(0.998)] * 6
+    assert [point.ratio for point in trace.points] == [pytest.approx(0.998)] * 7
     assert trace.best is not None
     assert not trace.best.verified
 
@@ -84,3 +86,11 @@ def test_a_run_without_a_question_has_a_trace(tmp_path: Path) -> None:
     with Reader.open(tmp_path) as reader:
         trace = trace_of(reader)
     assert (trace.points, trace.best, trace.last.answers) == ((), None, 0)
+
+
+def test_a_seed_whose_interval_is_wide_still_has_a_lower_bound(tmp_path: Path) -> None:
+    with Store.create(tmp_path, started(config=CONFIG)) as store:
+        store.append(asked(0, "a"), evaluated(0, "a", 0.7, verdict=Verdict.AMBIGUOUS), folded(0, "a", status="best"))
+    with Reader.open(tmp_path) as reader:
+        trace = trace_of(reader)
+    assert [point.ratio for point in trace.points] == [pytest.approx(0.7 * 0.998)]
