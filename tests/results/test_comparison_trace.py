@@ -41,8 +41,8 @@ def test_a_trace_tells_style_seed_spending_and_ends(tmp_path: Path) -> None:
         (4, 4, pytest.approx(1.497)),
     ]
     assert [point.wall_s for point in trace.points[-2:]] == [0.0, 3.0]
-    assert trace.last.tokens == 4 * 120
-    assert trace.last.usd == pytest.approx(1.0)
+    assert trace.last.tokens == 5 * 120  # one answer more was paid for than was folded
+    assert trace.last.usd == pytest.approx(1.25)
     assert trace.best is not None
     assert (trace.best.ratio, trace.best.verified) == (1.45, True)
     assert trace.rejections == {"duplicate": 1, "no_code": 1}
