@@ -55,10 +55,13 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """What came of a launch: why it ended, the runs that there are now, and those that it ended with."""
+    """What came of a launch: why it ended, the runs that can be compared now, those in which nothing right was measured so far,
+    and those that it ended with.
+    """
 
     ended: Ended
     runs: tuple[Named, ...]
+    empty: tuple[Path, ...]
     at: tuple[Path, ...] = ()
 
 
@@ -106,8 +109,8 @@ def launch(runs: Sequence[Sequence[Planned]], told: Callable[[str], None]) -> La
                 assemble(run.config).check()
         ended, at = _repeat(arms, repeat, told)
         if ended is not Ended.DONE:
-            return Launched(ended=ended, runs=_there(runs), at=at)
-    return Launched(ended=Ended.DONE, runs=_there(runs))
+            return _launched(runs, ended, at)
+    return _launched(runs, Ended.DONE, ())
 
 
 def _planned(config: RunConfig, arm: Arm, repeat: int, root: Path) -> Planned:
@@ -161,12 +164,15 @@ def _standing(result: api.RunResult) -> str:
     return f"{result.candidates} evaluated, {ratio}, {result.stopped_by}"
 
 
-def _there(runs: Sequence[Sequence[Planned]]) -> tuple[Named, ...]:
-    """The runs that have something to compare, each under its arm."""
-    found = []
+def _launched(runs: Sequence[Sequence[Planned]], ended: Ended, at: tuple[Path, ...]) -> Launched:
+    """The runs that have something to compare, each under its arm, and those that have not."""
+    found, empty = [], []
     for run in (run for arms in runs for run in arms):
-        if holds_run(run.folder):
-            with Reader.open(run.folder) as reader:
-                if reader.headline() is not None:
-                    found.append(Named(folder=run.folder, label=run.config.mutation.style))
-    return tuple(found)
+        if not holds_run(run.folder):
+            continue
+        with Reader.open(run.folder) as reader:
+            if reader.headline() is None:
+                empty.append(run.folder)
+            else:
+                found.append(Named(folder=run.folder, label=run.config.mutation.style))
+    return Launched(ended=ended, runs=tuple(found), empty=tuple(empty), at=at)

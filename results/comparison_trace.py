@@ -142,7 +142,8 @@ def _config(started: Mapping[str, object], events: Sequence[Event]) -> dict[str,
 def _points(events: Sequence[Event], scenarios: int) -> Iterator[Point]:
     """A point for each folded step, in order, and one for what was spent after the last of them.
 
-    A candidate that a final refuted was never good, whenever that came out.
+    The ratio is that of the search's own best, which may be a seed with a wide interval but no such child. A candidate that a
+    final refuted was never good, whenever that came out; then what was sure beside it counts.
     """
     refuted = {
         event.outcome.candidate_id
@@ -151,7 +152,8 @@ def _points(events: Sequence[Event], scenarios: int) -> Iterator[Point]:
     }
     now = told = Point()
     asked: set[int] = set()
-    lows: dict[int, float] = {}
+    lows: dict[str, float] = {}
+    sure: dict[int, str] = {}
     for event in events:
         match event:
             case StepAsked(step=step, answer=answer) if answer is not None:
@@ -164,11 +166,13 @@ def _points(events: Sequence[Event], scenarios: int) -> Iterator[Point]:
             case StepEvaluated(step_number=number, outcome=outcome):
                 now = replace(_held(now, outcome), evaluations=now.evaluations + (outcome.verdict is not Verdict.HARNESS_FAULT))
                 if outcome.candidate_id not in refuted and (low := _low(outcome, scenarios)) is not None:
-                    lows[number] = low
+                    lows[outcome.candidate_id] = low
+                    sure |= {number: outcome.candidate_id} if outcome.verdict is Verdict.OK else {}
             case FinalMeasured(outcome=outcome):
                 now = _held(now, outcome)
-            case StepFolded(step_number=number):
-                known = [ratio for ratio in (now.ratio, lows.get(number)) if ratio is not None]
+            case StepFolded(step_number=number, best_id=best_id):
+                held = [lows.get(candidate_id) for candidate_id in (best_id, sure.get(number)) if candidate_id]
+                known = [ratio for ratio in (now.ratio, *held) if ratio is not None]
                 now = replace(now, answers=now.answers + (number in asked), ratio=max(known, default=None))
                 told = now
                 yield now

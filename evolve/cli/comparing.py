@@ -59,6 +59,8 @@ def compare(
         folder = launched.runs[0].folder.parent if launched.runs else None
         if folder is not None:
             _report(launched.runs, levels, figure or folder / FIGURE, table or folder / TABLE, as_json)
+        for run in launched.empty:
+            say(f"{run} is left out: nothing right was measured in it; `askevolve status {shlex.quote(str(run))}` says why")
         _ended(launched, what[0])
         return
     if arms is not None or repeats is not None or overrides:

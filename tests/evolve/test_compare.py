@@ -163,6 +163,14 @@ def test_a_failing_answerer_ends_the_launch_and_names_the_run(tmp_path: Path) ->
     assert [folder.name for folder in launched.at] == ["question-1"]
 
 
+def test_a_run_in_which_nothing_is_right_is_named_and_left_out(tmp_path: Path) -> None:
+    (tmp_path / "broken.cpp").write_text("no plan at all")
+    table = config(population={"seeds": (str(tmp_path / "broken.cpp"),), "islands": 1})
+    launched = launch(planned(table, BOTH[:1], 1, tmp_path), lambda text: None)
+    assert (launched.ended, launched.runs) == (Ended.DONE, ())
+    assert [folder.name for folder in launched.empty] == ["question-1"]
+
+
 def test_runs_of_one_style_are_arms_by_their_names_unless_labelled(made: Made) -> None:
     root = made.root / "compare-sim"
     assert [arm.name for arm in compare([*named("question-1", root), *named("question-2", root)]).arms] == [

@@ -88,9 +88,10 @@ def test_a_run_without_a_question_has_a_trace(tmp_path: Path) -> None:
     assert (trace.points, trace.best, trace.last.answers) == ((), None, 0)
 
 
-def test_a_seed_whose_interval_is_wide_still_has_a_lower_bound(tmp_path: Path) -> None:
+def test_a_seed_with_a_wide_interval_has_a_lower_bound_and_such_a_child_has_none(tmp_path: Path) -> None:
     with Store.create(tmp_path, started(config=CONFIG)) as store:
         store.append(asked(0, "a"), evaluated(0, "a", 0.7, verdict=Verdict.AMBIGUOUS), folded(0, "a", status="best"))
+        store.append(asked(1, "b", "a"), evaluated(1, "b", 0.9, verdict=Verdict.AMBIGUOUS), folded(1, "a"))
     with Reader.open(tmp_path) as reader:
         trace = trace_of(reader)
-    assert [point.ratio for point in trace.points] == [pytest.approx(0.7 * 0.998)]
+    assert [point.ratio for point in trace.points] == [pytest.approx(0.7 * 0.998)] * 2
