@@ -70,6 +70,10 @@ class Effort(StrEnum):
     FINAL = "final"
 
 
+LEASE = "lease_s"
+"""Fact of an outcome: seconds for which its evaluation had a GPU to itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """A verdict other than OK with its evidence.

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -20,14 +20,12 @@ from evolve.state import State
 from evolve.stopping import StopReason, StopRequest
 from evolve.sweep import Sweeps
 from evolve.verified import verified_finals
-from results.events import Event, RunNoted, RunStarted
+from results.events import CONFIG_FACT, Event, RunNoted, RunStarted
 from results.folder import new_run_folder
 from results.mailbox import Mailbox
 from results.store import Store
 
 Observer = Callable[[Event], None]
-CONFIG_FACT = "config"
-"""The fact of a RunNoted that holds a changed configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +64,8 @@ class RunResult:
     spent: Mapping[str, float]
     stopped_by: StopReason
     folder: Path
+    signalled: bool = False
+    """Whether ctrl-C or SIGTERM asked this driver to stop."""
 
 
 def run(
@@ -77,12 +77,14 @@ def run(
     executor: Executor | None = None,
     evaluate: bool = True,
     until_idle: bool = False,
+    remembers: bool = True,
 ) -> RunResult:
     """Search as a configuration says, in a new folder ``root/NAME``. ``overrides`` are texts such as ``budget.candidates=40``.
 
     ``observers`` see every event once it is stored. ``executor`` takes the configured one's place; it is closed at the end.
     With ``evaluate`` False nothing is evaluated here: the run asks as far as it can and leaves evaluations open for ``resume``
-    on another machine. With ``until_idle`` the run stops where it could only wait for answers from outside.
+    on another machine. With ``until_idle`` the run stops where it could only wait for answers from outside. With ``remembers``
+    False it neither begins with the records of the runs beside it nor leaves them its own.
     Raises ConfigError, GoalError, TaskError, KeyMissing and EnvironmentUnfit before anything is written, and
     ``results.errors.RunError`` about the folder.
     """
@@ -98,10 +100,10 @@ def run(
     folder = new_run_folder(config.run.name, root)
     with closing(executor or parts.executor(evaluate)) as evaluating, Store.create(folder, started) as store:
         state = State(parts.card, parts.rules)
-        for note in noted_earlier(root, config):
+        for note in noted_earlier(root, config) if remembers else ():
             store.append(note)
             state.apply(note)
-        return _drive(store, state, parts, evaluating, observers, evaluate, until_idle)
+        return _drive(store, state, parts, evaluating, observers, evaluate, until_idle, remembers)
 
 
 def resume(
@@ -112,10 +114,12 @@ def resume(
     executor: Executor | None = None,
     evaluate: bool = True,
     until_idle: bool = False,
+    remembers: bool = True,
 ) -> RunResult:
     """Go on with a run where its last driver stopped or was killed. ``overrides`` may change what docs/configuration.md says.
 
-    A run that is over stays as it is. ``observers``, ``executor``, ``evaluate`` and ``until_idle`` are those of ``run``.
+    A run that is over stays as it is. ``observers``, ``executor``, ``evaluate``, ``until_idle`` and ``remembers`` are those
+    of ``run``.
     Raises ConfigError for another change or a changed task, KeyMissing, and ``results.errors.RunError`` about the folder.
     """
     with Store.open(Path(folder)) as store:
@@ -136,7 +140,7 @@ def resume(
             text = "; ".join(f"{key}: {old!r} -> {new!r}" for key, (old, new) in changed.items())
             store.append(RunNoted(text=f"configuration changed: {text}", facts={CONFIG_FACT: config.mapping()}))
         with closing(executor or parts.executor(evaluate)) as evaluating:
-            return _drive(store, state, parts, evaluating, observers, evaluate, until_idle)
+            return _drive(store, state, parts, evaluating, observers, evaluate, until_idle, remembers)
 
 
 def stored_config(events: Sequence[Event]) -> tuple[RunConfig, TaskCard]:
@@ -223,6 +227,7 @@ def _drive(
     observers: Sequence[Observer],
     evaluates: bool,
     until_idle: bool,
+    remembers: bool,
 ) -> RunResult:
     """Search until there is a reason to stop."""
     mailbox = Mailbox(store.folder)
@@ -243,9 +248,9 @@ def _drive(
             until_idle=until_idle,
         )
         reason = search.run(parts.seeds() if state.next_number == 0 else ())
-    if problem := keep(store.folder.parent, parts.config, state):
+    if remembers and (problem := keep(store.folder.parent, parts.config, state)):
         store.append(RunNoted(text=problem))
-    return result_of(state, reason, store.folder)
+    return replace(result_of(state, reason, store.folder), signalled=stop.signalled)
 
 
 def _version() -> str:

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-from evaluator.outcome import Outcome
+from evaluator.outcome import LEASE, Outcome
 from evolve.stopping import StopReason
-
-LEASE = "lease_s"
-"""Fact of an outcome: seconds for which its evaluation had a GPU to itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,11 +64,12 @@ class PopulationTable(Table):
 
 
 class MutationTable(Table):
-    """``[mutation]``: who answers, after how many attempts without an improvement an island is stalled, and after how
-    many steps in a row without a new candidate the search is exhausted.
+    """``[mutation]``: who answers, how a step's matter is put, after how many attempts without an improvement an island is
+    stalled, and after how many steps in a row without a new candidate the search is exhausted.
     """
 
     answerer: Literal["knobs", "mailbox", "command", "recorded", "chat"] = "knobs"
+    style: Literal["question", "command", "tools"] = "question"
     stall_after: Count = 10
     exhausted_after: Count = 30
 

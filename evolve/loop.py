@@ -20,14 +20,14 @@ from evolve.goal import Goal
 from evolve.journal import Journal
 from evolve.posing import Mutation, pose, prompt_again, streams
 from evolve.proposal import plant, take_in
-from evolve.state import UNANSWERED, State
+from evolve.state import State
 from evolve.stopping import GOES_ON, StopReason, StopRequest
 from evolve.sweep import Sweeps
 from mutators.answerers.budget import Resource
 from mutators.answerers.failures import BudgetSpent
 from population.candidate import Candidate, short_id
 from results.codec import plain
-from results.events import RunNoted, RunStopped, StepAsked, StepEvaluated
+from results.events import UNANSWERED, RunNoted, RunStopped, StepAsked, StepEvaluated
 from results.mailbox import Mailbox
 
 POLL_S = 0.5

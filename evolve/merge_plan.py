@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from evaluator.outcome import Verdict
-from evolve.api import CONFIG_FACT
 from evolve.merge_rules import Placing, Timed, yardstick_of
 from evolve.merge_sources import Brought
 from evolve.state import State
-from results.events import FinalMeasured, OutcomeMerged, RunNoted, StepAsked, StepEvaluated, StepMerged
+from results.events import CONFIG_FACT, FinalMeasured, OutcomeMerged, RunNoted, StepAsked, StepEvaluated, StepMerged
 from results.log import Recorded
 from results.merge_history import History, continuation, shared_asked, shared_decided
 

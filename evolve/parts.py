@@ -25,6 +25,7 @@ from evolve.executors.inline import InlineExecutor
 from evolve.executors.processes import ProcessExecutor
 from evolve.goal import Goal, check_names, parse_goal
 from evolve.loop import Terms
+from evolve.machine_code import MachineCode
 from evolve.posing import Mutation
 from evolve.recordings import recorded_answers
 from evolve.state import Rules
@@ -35,6 +36,7 @@ from mutators.answerers.budget import Caps, Ledger
 from mutators.answerers.chat import ChatAnswerer
 from mutators.answerers.command import CommandAnswerer
 from mutators.answerers.knobs import KnobAnswerer
+from mutators.arms import Arm
 from mutators.bank import BankError, Entry, load_bank
 from mutators.linter import lint
 from mutators.moments import MomentSettings
@@ -200,10 +202,14 @@ def bank_of(task: Task, card: TaskCard) -> tuple[Entry, ...]:
 
 
 def _mutation(config: RunConfig, task: Task, card: TaskCard) -> Mutation:
-    """Questions from the shipped bank and the task's own."""
+    """Questions from the shipped bank and the task's own, in the form of the configured arm."""
+    arm = Arm(config.mutation.style)
+    shows_code = arm is Arm.TOOLS and config.task.backend != "simulated"
     return Mutation(
         bank=bank_of(task, card),
         moments=MomentSettings(stall_attempts=config.mutation.stall_after),
+        arm=arm,
+        machine_code=MachineCode(task=task, card=card) if shows_code else None,
     )
 
 

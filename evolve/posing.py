@@ -1,13 +1,15 @@
 """From the state of a run to its next open step: choose, notice, ask, phrase."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evaluator.outcome import Outcome
 from evolve.state import State
 from mutators.answerers.base import Prompt, Relative
+from mutators.arms import Arm, phrased
 from mutators.attempts import SWEPT, relative_of
 from mutators.bank import Entry
 from mutators.facts import facts_of
@@ -15,7 +17,7 @@ from mutators.moments import MomentSettings, ancestry, last_from, notice
 from mutators.prompt import Inspiration, build_prompt
 from mutators.question import Moment, Question
 from mutators.questions import backend_of, choose
-from population.candidate import Origin, Step, hash_text
+from population.candidate import Candidate, Origin, Step, hash_text
 from population.selection import Selection, select
 from results.events import StepPosed
 from results.mailbox import Asked
@@ -32,10 +34,12 @@ SETTLED_BY = "the checks and times of the edit that answers it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """What is asked, and when."""
+    """What is asked, when, and in which form. ``machine_code``: a kernel's, as text, for the arm that shows it."""
 
     bank: tuple[Entry, ...]
     moments: MomentSettings
+    arm: Arm = Arm.QUESTION
+    machine_code: Callable[[Candidate, Outcome], str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ def pose(state: State, mutation: Mutation, seed: int, asked: Sequence[Asked] = (
     if human is not None and human.parent_id is not None:
         selection = Selection(parent_id=human.parent_id, inspiration_ids=())
     question = _question(state, mutation, island, selection.parent_id, random.question, human)
-    prompt = replace(_prompt(state, number, island, selection, question), models=state.models)
+    prompt = replace(_prompt(state, mutation, number, island, selection, question), models=state.models)
     step = Step(
         number=number,
         origin=Origin.QUESTION if human is None else Origin.HUMAN,
@@ -140,7 +144,7 @@ def _question(
         grandparent=state.outcomes.get(made.parent_id) if made.parent_id else None,
         history=history,
     )
-    return choose(
+    chosen = choose(
         mutation.bank,
         moment,
         facts,
@@ -151,6 +155,7 @@ def _question(
         prior=state.prior,
         asked_ids={question.id for number in state.steps_from(parent_id) if (question := state.question(number))},
     )
+    return phrased(mutation.arm, chosen, mutation.bank, facts)
 
 
 def _put(human: Asked, moment: Moment) -> Question:
@@ -165,20 +170,22 @@ def _put(human: Asked, moment: Moment) -> Question:
     )
 
 
-def _prompt(state: State, number: int, island: int, selection: Selection, question: Question) -> Prompt:
+def _prompt(state: State, mutation: Mutation, number: int, island: int, selection: Selection, question: Question) -> Prompt:
     parent_id = selection.parent_id
+    parent, outcome = state.candidate(parent_id), state.outcomes[parent_id]
     last = last_from(state.attempts[island], parent_id)
     return build_prompt(
         step_number=number,
         question=question,
         card=state.card,
-        parent=state.candidate(parent_id),
-        outcome=state.outcomes[parent_id],
+        parent=parent,
+        outcome=outcome,
         knobs=state.knobs(parent_id),
         children=_children(state, parent_id, number, state.folded),
         lineage=line_of(state, parent_id),
         inspirations=[_inspiration(state, candidate_id) for candidate_id in selection.inspiration_ids],
         evidence=last.failure.detail if last and last.failure else "",
+        machine_code=mutation.machine_code(parent, outcome) if mutation.machine_code else "",
     )
 
 

@@ -15,9 +15,9 @@ from results.events import RunNoted
 def noted_earlier(root: Path, config: RunConfig) -> tuple[RunNoted, ...]:
     """The events that give a new run the records of earlier ones beside it; none where there are none.
 
-    The simulated backend neither gives nor takes: its gains are made up.
+    The simulated backend neither gives nor takes, since its gains are made up, nor do runs that put no questions.
     """
-    if config.task.backend == "simulated":
+    if not _puts_questions(config):
         return ()
     found = recall(root / FILE_NAME)
     if found.problem is not None:
@@ -37,7 +37,7 @@ def noted_earlier(root: Path, config: RunConfig) -> tuple[RunNoted, ...]:
 
 def keep(root: Path, config: RunConfig, state: State) -> str | None:
     """Store what this run's questions gave so far beside the runs; None, or why that wasn't possible."""
-    if config.task.backend == "simulated" or not state.records.entries:
+    if not _puts_questions(config) or not state.records.entries:
         return None
     questions = {key_of(asked.question): asked.question for asked in state.asked if asked.question}
     asked = tuple(
@@ -51,3 +51,8 @@ def keep(root: Path, config: RunConfig, state: State) -> str | None:
     )
     run = RunRecords(name=config.run.name, task=state.card.name, backend=config.task.backend, asked=asked)
     return remember(root / FILE_NAME, run)
+
+
+def _puts_questions(config: RunConfig) -> bool:
+    """Whether what the run's questions gave says something about questions put to real kernels."""
+    return config.task.backend != "simulated" and config.mutation.style == "question"

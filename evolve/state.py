@@ -30,6 +30,7 @@ from population.islands import IslandArchive
 from population.novelty import Known
 from results.codec import rebuild
 from results.events import (
+    UNANSWERED,
     Event,
     FinalMeasured,
     OutcomeMerged,
@@ -41,9 +42,6 @@ from results.events import (
     StepPosed,
     TimeSpent,
 )
-
-UNANSWERED = "unanswered"
-"""The fact of a RunNoted that holds what calls cost that gave no answer."""
 
 RECORDS_FACT = "question_records"
 """The fact of a note that holds the records of earlier runs, as they stood when this one began."""

@@ -62,11 +62,12 @@ class StopRequest:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._signalled = False
+        self.signalled = False
+        """Whether a signal asked for it."""
         self._before: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
-        return self._signalled or stop_requested(self._folder)
+        return self.signalled or stop_requested(self._folder)
 
     def __enter__(self) -> Self:
         clear_stop(self._folder)
@@ -80,8 +81,8 @@ class StopRequest:
         clear_stop(self._folder)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self._signalled:
+        if self.signalled:
             raise KeyboardInterrupt
-        self._signalled = True
+        self.signalled = True
         with contextlib.suppress(OSError):  # straight to the terminal: a handler may interrupt a buffered write
             os.write(2, NOTICE)

@@ -9,9 +9,8 @@ from enum import StrEnum
 
 from mutators.bank import Entry
 from mutators.facts import FACTS
-from mutators.question import FactValue, Question
+from mutators.question import FactValue, Layer, Question
 from mutators.questions import shown
-from population.candidate import hash_text
 
 
 class Arm(StrEnum):
@@ -25,44 +24,62 @@ class Arm(StrEnum):
 REQUEST = "Make this kernel faster in as many scenarios as possible, and keep it right in all of them."
 """What the arm with tools is asked at every step."""
 
+REQUEST_SETTLED_BY = "the checks and times of the edit that answers it"
+"""How the bare request is decided: a question's own measurement would give its matter away."""
 
-def phrased(
-    arm: Arm, question: Question, bank: Sequence[Entry], facts: Mapping[str, FactValue], tools: Sequence[str]
-) -> Question:
-    """The question in the form of an arm: its text and id change, its entry, layer, moment and facts stay.
+ORDERS: Mapping[Layer, str] = {
+    Layer.ALGORITHM: "Change what this kernel computes so that it computes less.",
+    Layer.SCHEDULE: "Reorder this kernel's work so that its units wait less for one another.",
+    Layer.MEMORY: "Reduce what this kernel moves between memories, or how long it waits for it.",
+    Layer.INSTRUCTION: "Reduce the instructions that this kernel issues for the same work, or take cheaper ones.",
+    Layer.NUMERICS: "Make this kernel's arithmetic cheaper within what its tolerances allow.",
+    Layer.LAUNCH: "Divide this kernel's work so that fewer cores or blocks stand idle.",
+    Layer.PLAN: "Change this kernel's plan (launches, workspace, what is computed anew) so that it takes less time.",
+    Layer.MEASUREMENT: "Find the scenario that loses most time beyond its bound, and make this kernel faster there.",
+}
+"""The order about a layer, for questions whose entry brings none of its own."""
 
-    ``facts`` are all that is known about the parent, ``tools`` name what the answerer may call (with one line on each); only the
-    arm with tools shows them. A question of a person, or one whose entry has no command, has no other form than its own text:
-    LookupError says so.
+
+def phrased(arm: Arm, question: Question, bank: Sequence[Entry], facts: Mapping[str, FactValue]) -> Question:
+    """The question in the form of an arm. Its text changes; its id stays, so that no arm asks a parent the same matter twice, and
+    so do entry, layer, moment and facts.
+
+    ``facts`` are all that is known about the parent; only the bare request shows them all, and says nothing of how the question
+    would be settled.
     """
     match arm:
         case Arm.QUESTION:
             return question
         case Arm.COMMAND:
-            return _with_text(question, command_of(question, bank))
+            return replace(question, text=command_of(question, bank))
         case Arm.TOOLS:
-            return _with_text(question, request_of(facts, tools))
+            return replace(question, text=request_of(facts), settle=REQUEST_SETTLED_BY)
 
 
 def command_of(question: Question, bank: Sequence[Entry]) -> str:
-    """The order about the matter of a question, filled with the very facts of the question. LookupError where there is none."""
+    """The order about the matter of a question, filled with the very facts of the question.
+
+    Where its entry has no command, or isn't in this bank, it is the order about the question's layer with the same facts.
+    """
     entry = next((entry for entry in bank if entry.id == question.entry_id), None)
-    if entry is None or not entry.command:
-        raise LookupError(f"{question.entry_id} has no command; add `command` to its entry, or leave it out of the comparison")
-    return entry.fill_command({name: shown(value) for name, value in question.facts.items()})
+    if entry is not None and entry.command:
+        return entry.fill_command({name: shown(value) for name, value in question.facts.items()})
+    known = [_known(name, value) for name, value in question.facts.items()]
+    return " ".join([ORDERS[question.layer], *([f"Known here: {'; '.join(known)}."] if known else [])])
 
 
-def request_of(facts: Mapping[str, FactValue], tools: Sequence[str]) -> str:
-    """The bare request with every fact and its meaning, in the order of ``FACTS``, and the tools at hand."""
-    known = [f"- {name} = {shown(facts[name])}  ({meaning})" for name, meaning in FACTS.items() if name in facts]
-    named = [f"- {tool}" for tool in tools]
-    sections = [REQUEST]
-    if known:
-        sections.append("\n".join(["What is known about it:", *known]))
-    if named:
-        sections.append("\n".join(["Tools at hand:", *named]))
-    return "\n\n".join(sections)
+def without_command(bank: Sequence[Entry]) -> tuple[str, ...]:
+    """Ids of the entries that are put as the order about their layer, in the bank's order."""
+    return tuple(entry.id for entry in bank if not entry.command)
 
 
-def _with_text(question: Question, text: str) -> Question:
-    return replace(question, text=text, id=hash_text(f"{question.entry_id}\n{text}"))
+def request_of(facts: Mapping[str, FactValue]) -> str:
+    """The bare request with every fact and its meaning, in the order of ``FACTS``."""
+    known = [f"- {_known(name, facts[name])}" for name in FACTS if name in facts]
+    return "\n\n".join([REQUEST, *(["\n".join(["What is known about it:", *known])] if known else [])])
+
+
+def _known(name: str, value: FactValue) -> str:
+    """A fact with its value and, where the bank knows it, its meaning."""
+    meaning = FACTS.get(name)
+    return f"{name} = {shown(value)}" + (f" ({meaning})" if meaning else "")

@@ -73,14 +73,16 @@ def build_prompt(
     lineage: Sequence[Relative] = (),
     inspirations: Sequence[Inspiration] = (),
     evidence: str = "",
+    machine_code: str = "",
     max_tokens: int = MAX_TOKENS,
     count: Callable[[str], int] = tokens_of,
 ) -> Prompt:
     """The prompt for one question to one parent.
 
     ``outcome`` is the parent's; ``children`` and ``lineage`` are oldest first; ``evidence`` is raw text about the last attempt
-    (a compiler log), shown as data. At most two inspirations are shown. Beyond ``max_tokens`` by ``count`` the text loses
-    history first, the oldest first, then inspirations, then the evidence; the rest is never cut, and may alone be longer.
+    (a compiler log), ``machine_code`` the parent's as text, both shown as data. At most two inspirations are shown. Beyond
+    ``max_tokens`` by ``count`` the text loses history first, the oldest first, then inspirations, then the evidence; the rest is
+    never cut, and may alone be longer.
     """
     first = [
         ("Task", _contract(card)),
@@ -88,6 +90,7 @@ def build_prompt(
         ("Parent", f"{short_id(parent.id)}\n{fenced(parent.source, _TAGS[parent.language])}"),
         ("Measurements", _measurements(outcome)),
         ("Compiler", _compiler(outcome.facts)),
+        ("Machine code", fenced(machine_code, "data") if machine_code else ""),
     ]
     last = [
         ("Rules for the code", RULES[parent.language]),

@@ -8,6 +8,12 @@ from evaluator.task_card import TaskCard
 from mutators.question import Answer, Header, Question, Rejected
 from population.candidate import Candidate, Step
 
+UNANSWERED = "unanswered"
+"""The fact of a RunNoted that holds what calls cost that gave no answer."""
+
+CONFIG_FACT = "config"
+"""The fact of a RunNoted that holds a changed configuration."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:

@@ -87,6 +87,12 @@ def limits_missing() -> tuple[str, ...]:
 
 def disassemble(cubin: bytes, tool: Disassembler, limits: Limits = LIMITS) -> Sass | None:
     """What nvdisasm reads in ``cubin``; None where it fails, which a cubin newer than the tool can bring about."""
+    text = listing(cubin, tool, limits)
+    return None if text is None else read_sass(text)
+
+
+def listing(cubin: bytes, tool: Disassembler, limits: Limits = LIMITS) -> str | None:
+    """nvdisasm's listing (``-c``) of ``cubin``; None where it fails."""
     with tempfile.TemporaryDirectory(prefix="askevolve-sass-") as name:
         folder = Path(name)
         (folder / INPUT).write_bytes(cubin)
@@ -102,7 +108,7 @@ def disassemble(cubin: bytes, tool: Disassembler, limits: Limits = LIMITS) -> Sa
             return None
         if done.returncode:
             return None
-        return read_sass((folder / OUTPUT).read_text("utf-8", "replace"))
+        return (folder / OUTPUT).read_text("utf-8", "replace")
 
 
 def read_sass(text: str) -> Sass:

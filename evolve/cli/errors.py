@@ -19,6 +19,7 @@ CODES = {
     "IdAmbiguous": Exit.USAGE,
     "RunError": Exit.RUN_FOLDER,
     "ReplayError": Exit.RUN_FOLDER,
+    "NotComparableError": Exit.USAGE,
 }
 """The exit code of each error that a user can act on, by the name of its class or a class above it."""
 

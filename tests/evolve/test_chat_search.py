@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evolve.state import UNANSWERED
 from evolve.stopping import StopReason
 from mutators.answerers.base import ModelRecord, Prompt
 from mutators.answerers.chat import ChatAnswerer
 from mutators.question import Answer, Rejection
-from results.events import RunNoted, StepFolded, StepPosed
+from results.events import UNANSWERED, RunNoted, StepFolded, StepPosed
 from tests.evolve.chat_search import answers, asked, go_on, search
 from tests.evolve.simulation import SEEDS, stored
 from tests.mutators import chat_server as server
