@@ -1,6 +1,7 @@
 """What can be decided about the CUDA pack without a GPU: plan, compiler and gate refuse their groups with one helpful message,
 and every other candidate gets as far as the GPU, on which ``tests/gpu/test_cuda_cheats.py`` runs it."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 
 import pytest
@@ -11,6 +12,7 @@ from evaluator.cuda.offline import Gated, examine
 from evaluator.outcome import Fault, Verdict
 from evaluator.plan.model import LaunchSpec
 from evaluator.task import Task
+from tests.ahead import build_ahead
 from tests.cheats.cuda_cases import (
     ATTENTION,
     EITHER,
@@ -47,14 +49,25 @@ HOST_PAYLOADS = {
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
-    return BuildCache(tmp_path_factory.mktemp("pack"))
+def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuildCache]:
+    """The pack's builds, examined by their PTX: nvdisasm would take longer than the compiler."""
+    cache = BuildCache(tmp_path_factory.mktemp("pack"))
 
+    def examined(source_of: Callable[[str], str], task: Task) -> Callable[[str], object]:
+        return lambda name: examine(source_of(name), task, SET, ARCH, cache)
 
-@pytest.fixture(autouse=True)
-def _only_by_ptx(monkeypatch: pytest.MonkeyPatch) -> None:
-    """nvdisasm would take longer than the compiler."""
-    monkeypatch.setattr(nvrtc, "find_disassembler", lambda: None)
+    light, attention = light_task(), small_attention()
+    builds = {
+        "test_refused_without_a_gpu": examined(bad_source, light),
+        "test_reaches_the_gpu": examined(bad_source, light),
+        "test_attention_reaches_the_gpu": examined(attention_source, attention),
+        "test_unusual_kernels_pass": examined(honest_sources().__getitem__, light),
+        "test_unusual_attention_passes": examined(honest_attention().__getitem__, attention),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nvrtc, "find_disassembler", lambda: None)
+        build_ahead(request, builds)
+        yield cache
 
 
 def passes(source: str, task: Task, cache: BuildCache) -> Gated:

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from evaluator.plan.resolved import Argument, ArgumentKind, Resolved, ResolvedLaunch
 
 DATA = Path(__file__).parent.parent / "data"
 ARCHS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+EACH_ARCH = [arch if arch in ("sm_80", "sm_90a") else pytest.param(arch, marks=pytest.mark.slow) for arch in ARCHS]
+"""Parameters of tests; the oldest architecture and Hopper stand for all in a fast run."""
 KINDS = {
     "p": ArgumentKind.TENSOR,
     "w": ArgumentKind.WORKSPACE,
@@ -51,3 +55,9 @@ HONEST = {
         plan(launch("sums", "x:p partial:w counter:w out:p n:i", block=(32, 1, 1), grid=(8, 1, 1), cooperative=True)),
     ),
 }
+EACH_HONEST = [
+    pytest.param(name, arch, marks=() if arch in ("sm_80", "sm_90a") else pytest.mark.slow, id=f"{name}-{arch}")
+    for name, (archs, _) in HONEST.items()
+    for arch in archs
+]
+"""Parameters of tests."""

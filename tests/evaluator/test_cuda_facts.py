@@ -21,11 +21,10 @@ from evaluator.preparation import Prepared, prepare
 from mutators.facts import FACTS
 from population.candidate import Language
 from population.novelty import candidate_of
-from tests.evaluator.cuda_cases import DATA, HONEST, launch, plan
+from tests.evaluator.cuda_cases import DATA, EACH_ARCH, EACH_HONEST, HONEST, launch, plan
 from tests.evaluator.tiny_harness import tiny
 
 needs_nvdisasm = pytest.mark.skipif(find_disassembler() is None, reason="no nvdisasm here: pip install nvidia-cuda-nvdisasm")
-CASES = [(name, arch) for name, (archs, _) in HONEST.items() for arch in archs]
 USED = {
     "mma.cu": {"uses_mma"},
     "tma.cu": {"uses_tma"},
@@ -59,12 +58,12 @@ def built(name: str, arch: str, cache: BuildCache) -> Build:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
-    return BuildCache(tmp_path_factory.mktemp("facts"))
+def cache(cuda_cache: BuildCache) -> BuildCache:
+    return cuda_cache
 
 
 @needs_nvdisasm
-@pytest.mark.parametrize(("name", "arch"), CASES)
+@pytest.mark.parametrize(("name", "arch"), EACH_HONEST)
 def test_what_the_machine_code_uses(name: str, arch: str, cache: BuildCache) -> None:
     facts = built(name, arch, cache).facts
     assert facts["sass_examined"] is True
@@ -74,7 +73,7 @@ def test_what_the_machine_code_uses(name: str, arch: str, cache: BuildCache) -> 
     assert "sass_forbidden" not in facts
 
 
-@pytest.mark.parametrize(("name", "arch"), CASES)
+@pytest.mark.parametrize(("name", "arch"), EACH_HONEST)
 def test_the_ptx_shows_the_same_without_nvdisasm(
     name: str, arch: str, cache: BuildCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +135,7 @@ def test_clocks_and_early_release_are_seen_in_the_machine_code(line: str) -> Non
 
 
 @needs_nvdisasm
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
+@pytest.mark.parametrize("arch", EACH_ARCH)
 def test_the_gate_refuses_a_clock_that_only_the_machine_code_shows(arch: str, cache: BuildCache) -> None:
     resolved = plan(launch("k", "x:p"))
     timed = compile_cuda('extern "C" __global__ void k(float* x) { x[0] = clock64(); }', resolved, arch, cache)

@@ -16,15 +16,15 @@ from evaluator.cuda.nvrtc import compile_cuda
 from evaluator.cuda.ptx import device_variables, read_entries, recursive_function
 from evaluator.outcome import Stage, Verdict
 from evaluator.plan.resolved import Resolved
-from tests.evaluator.cuda_cases import ARCHS, DATA, HONEST, launch, plan
+from tests.evaluator.cuda_cases import DATA, EACH_ARCH, EACH_HONEST, HONEST, launch, plan
 
 PLAN = plan(launch("k", "x:p n:i"))
 HEAD = 'extern "C" __global__ void k(float* x, int n) {'
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
-    return BuildCache(tmp_path_factory.mktemp("cache"))
+def cache(cuda_cache: BuildCache) -> BuildCache:
+    return cuda_cache
 
 
 def message_of(source: str, resolved: Resolved, cache: BuildCache, arch: str = "sm_90a") -> str:
@@ -38,7 +38,7 @@ def message_of(source: str, resolved: Resolved, cache: BuildCache, arch: str = "
     return fault.message
 
 
-@pytest.mark.parametrize(("name", "arch"), [(name, arch) for name, (archs, _) in HONEST.items() for arch in archs])
+@pytest.mark.parametrize(("name", "arch"), EACH_HONEST)
 def test_honest_kernels_pass(name: str, arch: str, cache: BuildCache) -> None:
     assert message_of((DATA / name).read_text(), HONEST[name][1], cache, arch) == ""
 
@@ -86,7 +86,7 @@ def test_state_that_outlives_a_launch_is_refused(attack: str, cache: BuildCache)
     assert "outlive a launch" in message_of(STATE[attack], PLAN, cache)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", EACH_ARCH)
 def test_state_is_seen_on_every_architecture(arch: str, cache: BuildCache) -> None:
     assert "device variables (cache), which outlive a launch" in message_of(STATE["D1 device cache"], PLAN, cache, arch)
 
@@ -207,7 +207,7 @@ def test_arguments_must_match(parameters: str, args: str, words: str, cache: Bui
     assert words in message_of(source, plan(launch("k", args)), cache, "sm_90a")
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", EACH_ARCH)
 def test_arguments_of_every_kind_pass(arch: str, cache: BuildCache) -> None:
     source = f"""{STRUCT}
     extern "C" __global__ void k(const __grid_constant__ M m, float* __restrict__ a, const unsigned short* w, unsigned n,

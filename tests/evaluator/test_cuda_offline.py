@@ -24,8 +24,8 @@ extern "C" __global__ void zero(void* out, float* lse) { lse[threadIdx.x] = HEAD
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
-    return BuildCache(tmp_path_factory.mktemp("builds"))
+def cache(cuda_cache: BuildCache) -> BuildCache:
+    return cuda_cache
 
 
 @pytest.mark.parametrize("arch", DEVICE_FACTS)

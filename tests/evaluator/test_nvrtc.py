@@ -13,7 +13,7 @@ from evaluator.cuda.nvrtc import compile_cuda
 from evaluator.cuda.toolkit import find_toolkit
 from evaluator.outcome import Fault, Stage, Verdict
 from evaluator.sandbox import Limits, landlock_abi
-from tests.evaluator.cuda_cases import DATA, HONEST, launch, plan
+from tests.evaluator.cuda_cases import DATA, EACH_HONEST, HONEST, launch, plan
 
 SECRET = "hunter2_is_the_password"
 KERNEL = 'extern "C" __global__ void k(float* x) { x[0] = 1.f; }\n'
@@ -38,9 +38,9 @@ def failed(result: Build | Fault) -> Fault:
     return result
 
 
-@pytest.mark.parametrize(("name", "arch"), [(name, arch) for name, (archs, _) in HONEST.items() for arch in archs])
-def test_cubin_ptx_log_and_facts_from_one_compile(name: str, arch: str, cache: BuildCache) -> None:
-    build = built(compile_cuda((DATA / name).read_text(), HONEST[name][1], arch, cache))
+@pytest.mark.parametrize(("name", "arch"), EACH_HONEST)
+def test_cubin_ptx_log_and_facts_from_one_compile(name: str, arch: str, cuda_cache: BuildCache) -> None:
+    build = built(compile_cuda((DATA / name).read_text(), HONEST[name][1], arch, cuda_cache))
     assert build.path.read_bytes()[:4] == b"\x7fELF"
     assert f".target {arch}" in build.ptx
     assert f"for '{arch}'" in build.log
@@ -212,7 +212,7 @@ __constant__ int size = sizeof(T<30, 0>);
 }
 
 
-@pytest.mark.parametrize("bomb", sorted(BOMBS))
+@pytest.mark.parametrize("bomb", [pytest.param(bomb, marks=() if bomb == "macros" else pytest.mark.slow) for bomb in BOMBS])
 def test_a_compile_bomb_meets_its_limit(bomb: str, cache: BuildCache) -> None:
     fault = failed(compile_cuda(BOMBS[bomb], PLAN, "sm_90a", cache, SMALL))
     assert fault.verdict is Verdict.COMPILE_LIMIT

@@ -18,6 +18,7 @@ from evaluator.plan.model import Plan
 from evaluator.plan.parse import parse_plan
 from evaluator.tasks.attention_forward.masks import visible
 from population.candidate import Language
+from tests.ahead import build_ahead
 from tests.evaluator import hopper_emulation as seed
 from tests.evaluator import hopper_protocol as protocol
 
@@ -38,8 +39,10 @@ BUILDS = {
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
-    return BuildCache(tmp_path_factory.mktemp("builds"))
+def cache(request: pytest.FixtureRequest, cuda_cache: BuildCache) -> BuildCache:
+    test = "test_it_builds_passes_the_gate_and_keeps_wgmma_in_flight"
+    build_ahead(request, {test: lambda of: build(seed.symbols(**(SQUARE | of)), cuda_cache)}, "of")
+    return cuda_cache
 
 
 def build(of: dict[str, Any], cache: BuildCache, source: str = seed.SOURCE) -> Build:

@@ -43,8 +43,8 @@ def clean(facts: Mapping[str, object]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
-    return BuildCache(tmp_path_factory.mktemp("builds"))
+def cache(cuda_cache: BuildCache) -> BuildCache:
+    return cuda_cache
 
 
 def test_it_builds_without_spills_or_serialised_products(cache: BuildCache) -> None:

@@ -58,8 +58,8 @@ def distinct(screened: Screened) -> list[Resolved]:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
-    return BuildCache(tmp_path_factory.mktemp("builds"))
+def cache(cuda_cache: BuildCache) -> BuildCache:
+    return cuda_cache
 
 
 @pytest.mark.parametrize(
