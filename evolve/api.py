@@ -14,6 +14,7 @@ from evolve.config import ConfigError, RunConfig, load_config, overridden, resum
 from evolve.executors.base import Executor
 from evolve.journal import Journal
 from evolve.loop import Search
+from evolve.notes import CONFIG_FACT
 from evolve.parts import Parts, assemble
 from evolve.remembering import keep, noted_earlier
 from evolve.state import State
@@ -24,8 +25,6 @@ from results.mailbox import Mailbox
 from results.store import Store
 
 Observer = Callable[[Event], None]
-CONFIG_FACT = "config"
-"""The fact of a RunNoted that holds a changed configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,9 +93,10 @@ def build_prompt(
         ("Rules for the code", RULES[parent.language]),
         ("Answer format", ANSWER_FORM),
     ]
+    told = [("Told by a person", "\n\n".join(question.told))]
     asked = f"{question.text}\n\nIt would be settled by: {question.settle}.\n"
     for middle in _ever_less(lineage, children, inspirations, evidence):
-        sections = [*first, *middle, *last]
+        sections = [*first, *middle, *last, *told]
         text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections if body) + QUESTION_HEADING + asked
         if count(text) <= max_tokens:
             break

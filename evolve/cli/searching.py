@@ -255,8 +255,8 @@ def _report(result: Any, budget: Any, as_json: bool) -> None:
         say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError("evaluations keep ending in faults of the harness; `askevolve doctor` may say why", Exit.ENVIRONMENT)
     if result.stopped_by in (StopReason.ANSWERER, StopReason.ENVIRONMENT):
-        say(f"Go on afterwards: {_resuming(result.folder)}")
-        raise CommandError(f"{_last_note(result.folder)}; nothing stored is lost", Exit.ENVIRONMENT)
+        why = _why_stopped(result.folder).rstrip(". ")
+        raise CommandError(f"{why}. Nothing stored is lost; resume: {_resuming(result.folder)}", Exit.ENVIRONMENT)
     if result.stopped_by is StopReason.EVALUATION:
         say(
             f"{_open(result.folder)}. Copy {result.folder} to a machine that evaluates, and there: {_resuming(result.folder)} "
@@ -321,10 +321,11 @@ def _larger_budget(result: Any, budget: Any) -> tuple[str, str] | None:
     return None
 
 
-def _last_note(folder: Path) -> str:
-    """What the run noted last."""
+def _why_stopped(folder: Path) -> str:
+    """Why the last driver stopped before its time, in its words."""
+    from evolve.notes import WHY_STOPPED
     from results.events import RunNoted
 
     with opened(str(folder)) as reader:
-        notes = [recorded.event.text for recorded in reader.events() if isinstance(recorded.event, RunNoted)]
-    return notes[-1]
+        notes = [recorded.event for recorded in reader.events() if isinstance(recorded.event, RunNoted)]
+    return next(note.text for note in reversed(notes) if WHY_STOPPED in note.facts)
