@@ -44,8 +44,7 @@ def keep(root: Path, config: RunConfig, state: State) -> str | None:
     texts = {key_of(question): question.text for question in questions if question.entry_id in PEOPLE}
     texts |= {key: text for question in questions for key, text in told_in(question).items()}
     asked = tuple(
-        Asked(key=key, layer=layers[key], record=record, text=texts.get(key, ""))
-        for key, record in state.records.entries.items()
+        Asked(key=key, layer=layers[key], record=record, text=texts.get(key, "")) for key, record in state.records.entries.items()
     )
     run = RunRecords(name=config.run.name, task=state.card.name, backend=config.task.backend, asked=asked)
     return remember(root / FILE_NAME, run)

@@ -109,7 +109,9 @@ def ask(
     layer: Annotated[
         str, typer.Option("--layer", metavar="LAYER", help="The layer whose record it counts for.")
     ] = Layer.ALGORITHM.value,
-    message: Annotated[bool, typer.Option("--message", help="It only informs and asks nothing: told along with the next question.")] = False,
+    message: Annotated[
+        bool, typer.Option("--message", help="It only informs and asks nothing: told along with the next question.")
+    ] = False,
     name: As = "",
     as_json: Json = False,
 ) -> None:

@@ -106,9 +106,7 @@ class ChatAnswerer:
             if text is not None:
                 return Answer(text=text, answerer=self.name, model=server.model.name, usage=cost.usage(self._clock() - began))
         why = "; ".join(f"{name} at {one.model.base_url}: {one.breaker.why}" for name, one in self._servers.items())
-        raise AnswererPaused(
-            f"no model answers ({why}). Bring a server back, then resume", cost.usage(self._clock() - began)
-        )
+        raise AnswererPaused(f"no model answers ({why}). Bring a server back, then resume", cost.usage(self._clock() - began))
 
     def _insist(self, server: _Server, text: str, rng: np.random.Generator, cost: Cost, began: float) -> tuple[str | None, Cost]:
         """The text that a model gives in the end, None once its breaker is open; and the cost so far."""

@@ -275,9 +275,7 @@ def test_waiting_for_a_person_spends_no_hours_and_evaluating_does(tmp_path: Path
     assert busy.stopped_by is StopReason.HOURS
 
 
-def test_nobody_is_handed_a_prompt_of_a_run_that_is_over_or_about_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_is_handed_a_prompt_of_a_run_that_is_over_or_about_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, folder = Clock(), tmp_path / "sim"
     monkeypatch.setattr("evolve.api.time", clock)
     handed: list[tuple[object, str]] = []
