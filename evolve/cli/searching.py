@@ -256,7 +256,7 @@ def _report(result: Any, budget: Any, as_json: bool) -> None:
         raise CommandError("evaluations keep ending in faults of the harness; `askevolve doctor` may say why", Exit.ENVIRONMENT)
     if result.stopped_by in (StopReason.ANSWERER, StopReason.ENVIRONMENT):
         why = _why_stopped(result.folder).rstrip(". ")
-        raise CommandError(f"{why}. Nothing stored is lost; resume: {_resuming(result.folder)}", Exit.ENVIRONMENT)
+        raise CommandError(f"{why}. Nothing stored is lost: {_resuming(result.folder)}", Exit.ENVIRONMENT)
     if result.stopped_by is StopReason.EVALUATION:
         say(
             f"{_open(result.folder)}. Copy {result.folder} to a machine that evaluates, and there: {_resuming(result.folder)} "
@@ -273,6 +273,8 @@ def _report(result: Any, budget: Any, as_json: bool) -> None:
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
         return
+    if result.stopped_by is StopReason.EXHAUSTED:
+        say(f"the last answers made no new candidate; why: askevolve status {shlex.quote(str(result.folder))}")
     if more := _larger_budget(result, budget):
         say(f"{more[0]}; a larger budget goes on from here: {_resuming(result.folder)} --set {more[1]}")
     if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:

@@ -77,7 +77,7 @@ def test_a_server_that_is_down_is_said_once_and_plainly(ask: Ask, tmp_path: Path
     assert ran.err.count("no model answers") == 1
     assert ran.err.splitlines()[-1] == (
         "askevolve: step 2 got no answer: no model answers (coder at http://127.0.0.1:9/v1: 1 call failed, the last with: "
-        "connection lost: Connection refused). Bring a server back, then resume. Nothing stored is lost; "
-        "resume: askevolve resume runs/sim"
+        "connection lost: Connection refused). Bring a server back, then resume. Nothing stored is lost: "
+        "askevolve resume runs/sim"
     )
     assert "AnswererPaused" not in ran.err

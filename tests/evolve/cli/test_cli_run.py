@@ -238,3 +238,11 @@ def test_a_verdict_that_settles_nothing_is_explained_wherever_it_is_met(ask, mon
     assert f"This final settles nothing (AMBIGUOUS: {meaning}" in ran.out
     status = ask("status", "sim").out
     assert status.count(meaning) == 2, "the best's own verdict and its final's"
+
+
+def test_answers_that_make_nothing_end_a_run_which_says_where_to_look(ask) -> None:
+    command = ("--set", "mutation.answerer=command", "--set", 'command.program=["/bin/echo", "no idea"]')
+    ran = ask("run", "sim.toml", *command, "--set", "mutation.exhausted_after=2", "-q")
+    assert "finished: no new candidate found any more" in ran.out
+    assert "the last answers made no new candidate; why: askevolve status runs/sim" in ran.err
+    assert "no_code" in ask("status", "sim").out
