@@ -20,6 +20,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -82,6 +83,11 @@ class World:
     worn: dict[str, float] = field(default_factory=dict)
     tired: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def total(self) -> float:
+        """All log speed that there is."""
+        return self.model.total
+
     def answer(self, number: int, parent: str, question: Question) -> Attempt:
         """What becomes of one question."""
         if self.unlocked >= self.opens_at:
@@ -89,28 +95,28 @@ class World:
         chance = self.quality[question.entry_id]
         luck, failing = self.rng.random(2)
         if chance < 0:
-            return _attempt(number, parent, question, Verdict.WRONG) if luck < 0.5 else _attempt(
+            return attempt_in(number, parent, question, Verdict.WRONG) if luck < 0.5 else attempt_in(
                 number, parent, question, Verdict.SLOWER, -0.02
             )  # fmt: skip
         if failing < self.model.failing:
-            return _attempt(number, parent, question, Verdict.WRONG)
+            return attempt_in(number, parent, question, Verdict.WRONG)
         worn, tired = self.worn.get(question.entry_id, 1.0), self.tired.get(question.entry_id, 1.0)
         open_stock = 0.0 if question.layer in self.closed else self.stocks[question.layer]
         if luck >= chance * self.fit[question.entry_id, question.moment] * worn * tired:
             self.tired[question.entry_id] = tired * self.model.worn_by_failure
-            return _attempt(number, parent, question, Verdict.OK, self.rng.normal(-0.005, self.model.noise))
+            return attempt_in(number, parent, question, Verdict.OK, self.rng.normal(-0.005, self.model.noise))
         gain = open_stock * self.rng.uniform(*self.model.share)
         self.worn[question.entry_id] = worn * self.model.worn_by_success
         measured = gain + self.rng.normal(0, self.model.noise)
         if measured <= 2 * self.model.noise:
-            return _attempt(number, parent, question, Verdict.OK, measured)
+            return attempt_in(number, parent, question, Verdict.OK, measured)
         self.stocks[question.layer] -= gain
         self.unlocked += gain
         self.tired.clear()
-        return _attempt(number, parent, question, Verdict.OK, measured, accepted=True, noise=self.model.noise)
+        return attempt_in(number, parent, question, Verdict.OK, measured, accepted=True, noise=self.model.noise)
 
 
-def _attempt(
+def attempt_in(
     number: int,
     parent: str,
     question: Question,
@@ -119,6 +125,7 @@ def _attempt(
     accepted: bool = False,
     noise: float = 0,
 ) -> Attempt:
+    """An attempt as a search would record it; ``log`` is its log ratio to the parent, ``noise`` half of that's half-width."""
     change = None
     if log is not None:
         ratio = math.exp(log)
@@ -220,14 +227,25 @@ class Run:
     records: Records
 
 
-def run(bank: Sequence[Entry], world: World, chooser: Chooser, seed: int, most: int = MOST_QUESTIONS, goal: float = GOAL) -> Run:
+class Kernel(Protocol):
+    """A kernel of some world: ``total`` log speed that there is in it, ``unlocked`` so far, and who answers about it."""
+
+    unlocked: float
+
+    @property
+    def total(self) -> float: ...
+
+    def answer(self, number: int, parent: str, question: Question) -> Attempt: ...
+
+
+def run(bank: Sequence[Entry], world: Kernel, chooser: Chooser, seed: int, most: int = MOST_QUESTIONS, goal: float = GOAL) -> Run:
     """One search along one lineage: each accepted answer is the next parent."""
     rng = np.random.default_rng([seed, 5])
     history: list[Attempt] = []
     layers: list[Layer] = []
     records, parent = Records(), "seed"
     asked: set[str] = set()
-    target = goal * world.model.total
+    target = goal * world.total
     for number in range(most):
         question = chooser(bank, notice(history[-200:], parent, SETTINGS), records, layers[-8:], rng, asked)
         attempt = world.answer(number, parent, question)
@@ -317,10 +335,11 @@ def main() -> None:
         else:
             line = f"questions to the goal, median: uniform {first:.0f}, learning {second:.0f}; times fewer:"
         typical, overall = times_fewer(pairs)
-        print(f"{case:10s}{line} {_shown(typical)} in the typical world, {_shown(overall)} over all {seeds}", flush=True)
+        print(f"{case:10s}{line} {shown(typical)} in the typical world, {shown(overall)} over all {seeds}", flush=True)
 
 
-def _shown(value: tuple[float, float, float]) -> str:
+def shown(value: tuple[float, float, float]) -> str:
+    """A ratio with its interval."""
     return f"{value[0]:.2f} [{value[1]:.2f}, {value[2]:.2f}]"
 
 

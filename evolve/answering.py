@@ -3,24 +3,35 @@
 Nothing here needs the run's driver: it may be running or not.
 """
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from evaluator.outcome import Fault
 from evaluator.plan.parse import parse_plan
-from evolve.stopping import GOES_ON
+from evolve.stopping import GOES_ON, StopReason
 from mutators.edits import apply
 from mutators.headers import header_of
 from mutators.question import Answer, Header, Layer, Question, Rejected, Rejection
 from population.candidate import Candidate, short_id
 from population.novelty import candidate_of
-from results.events import StepPosed
+from results.events import CONFIG_FACT, ENDING, StepPosed
 from results.mailbox import Asked, Lease, Mailbox
 from results.reader import Reader
+from results.rows import RunInfo
 
 SAID_ON_PURPOSE = frozenset({Rejection.CLAIM_ONLY, Rejection.EXHAUSTED})
 """Rejections that an answer asks for itself: it claims something and brings no edit."""
+
+LARGER = {
+    StopReason.CANDIDATES: "candidates",
+    StopReason.HOURS: "hours",
+    StopReason.TOKENS: "tokens",
+    StopReason.USD: "usd",
+    StopReason.GPU_HOURS: "gpu_hours",
+}
+"""What of the budget would have to be larger for a run to go on."""
 
 
 class AnswerRefused(Exception):  # noqa: N818  (says what is the matter)
@@ -57,8 +68,13 @@ class HandedIn:
 
 
 def take_prompt(folder: Path, name: str) -> OpenPrompt | None:
-    """The prompt that ``name`` is at work on, else the first that is free, now leased to them; None where there is none."""
+    """The prompt that ``name`` is at work on, else the first that is free, now leased to them.
+
+    None where there is none, also where prompts are open but the run is over or about to end.
+    """
     with Reader.open(folder) as reader:
+        if _ended_by(reader) is not None:
+            return None
         posed = {one.step.number: one for one in reader.open_steps()}
         lease = Mailbox(folder).lease(sorted(posed), name) if posed else None
         return _prompt(reader, posed[lease.step], lease) if lease else None
@@ -74,6 +90,8 @@ def show_prompt(folder: Path, step: int) -> OpenPrompt:
 
 def why_none(folder: Path) -> str:
     """Why there is no prompt to take, and what to do."""
+    if over := why_over(folder):
+        return over
     with Reader.open(folder) as reader:
         info, posed = reader.info(), reader.open_steps()
     mailbox = Mailbox(folder)
@@ -81,16 +99,31 @@ def why_none(folder: Path) -> str:
     done = mailbox.answered()
     working = [f"step {one.step.number} by {held[one.step.number]}" for one in posed if one.step.number in held]
     handed_in = sum(one.step.number in done for one in posed)
-    if not info.live and info.stopped_by and info.stopped_by not in GOES_ON:
-        return (
-            f"the run is over ({info.stopped_by}); a larger budget goes on: askevolve resume {folder} --set budget.candidates=N"
-        )
     if working:
         return f"every open prompt is being answered ({', '.join(working)}); look again later"
     if not info.live:
         answers = f"{handed_in} answers wait to be taken in" if handed_in else "no prompt is open"
         return f"{answers}, and no driver runs; go on: askevolve resume {folder}"
-    return "no prompt is open now; the driver evaluates what was answered, look again in a while"
+    what = "the driver evaluates what was answered" if info.steps > _seeds(info) else "the driver evaluates the seeds first"
+    return f"no prompt is open now; {what}, look again in a while"
+
+
+def _seeds(info: RunInfo) -> int:
+    """How many seeds the run began from."""
+    population = info.config["population"]
+    return len(population["seeds"]) if isinstance(population, Mapping) else 0
+
+
+def why_over(folder: Path) -> str | None:
+    """Why nobody need answer any more, and what would go on; None while the run goes on or may be resumed as it is."""
+    with Reader.open(folder) as reader:
+        reason, live = _ended_by(reader), reader.info().live
+    if reason is None:
+        return None
+    said = f"the run is about to end ({reason}): its best is verified now" if live else f"the run is over ({reason})"
+    if key := LARGER.get(reason):
+        return f"{said}; a larger budget goes on: askevolve resume {shlex.quote(str(folder))} --set budget.{key}=N"
+    return said
 
 
 def hand_in(folder: Path, step: int, answer: Answer, *, insist: bool = False) -> HandedIn:
@@ -140,6 +173,15 @@ def ask_run(folder: Path, text: str, *, person: str, layer: Layer, message: bool
     asked = Asked(text=text.strip(), layer=layer, message=message, parent_id=row.id if row else None, person=person)
     Mailbox(folder).ask(asked)
     return asked
+
+
+def _ended_by(reader: Reader) -> StopReason | None:
+    """Why a run is over, or about to be; None while it goes on or may be resumed as it is."""
+    info = reader.info()
+    if not info.live and info.stopped_by is not None:
+        return None if info.stopped_by in GOES_ON else StopReason(info.stopped_by)
+    notes = [note.facts for note in reader.latest_notes() if {ENDING, CONFIG_FACT} & note.facts.keys()]
+    return StopReason(str(notes[-1][ENDING])) if notes and ENDING in notes[-1] else None
 
 
 def _open_step(reader: Reader, step: int) -> StepPosed:

@@ -11,9 +11,10 @@ class Spent:
     """Spending so far.
 
     ``candidates`` counts evaluations paid for: every new candidate that was asked for, seeds included. Rejected answers and
-    duplicates cost none; an evaluation that ended in a fault of the harness is given back. ``wall_s`` sums the driver's time
-    over all sessions. ``tokens`` and ``usd`` are what answers cost, calls that gave none included; ``gpu_s`` is the time for
-    which evaluations and finals held a GPU.
+    duplicates cost none; an evaluation that ended in a fault of the harness is given back. ``wall_s`` sums the drivers'
+    time over all sessions in which work was in hand, without that in which one could only wait for answers from outside.
+    ``tokens`` and ``usd`` are what answers cost, calls that gave none included; ``gpu_s`` is the time for which evaluations and
+    finals held a GPU.
     """
 
     candidates: int = 0

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from evolve.config_chat import ChatTable, check_chat
 from evolve.goal import GoalError, parse_goal
 from population.candidate import hash_text
+from results.folder import holds_run
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -197,8 +198,13 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; `askevolve init` writes an example to start from") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: can't be read ({error})") from None
+    except IsADirectoryError:
+        resume = f"; the run in it goes on by: askevolve resume {path}" if holds_run(path) else ""
+        raise ConfigError(f"{path}: is a folder, where a run's TOML file is wanted{resume}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is no UTF-8 text ({error.reason} at byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     return anchored(validated(overridden(values, overrides), str(path)), path.parent)
@@ -309,6 +315,8 @@ def _explained(detail: ErrorDetails) -> str:
         return f"{where} must be a list, such as [{json.dumps('name' if secret else str(value))}]"
     if kind in {"model_type", "model_attributes_type"}:
         return f"{where} must be a table" + ("" if secret else f", not {value!r}")
+    if kind == "string_pattern_mismatch":
+        return f"{where} = {value!r}: up to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit"
     return f"{where}{'' if secret else f' = {value!r}'}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
 
 

@@ -181,4 +181,7 @@ class MailboxDesk:
 
 
 def _failed(answerer: Answerer, number: int, error: Exception) -> AnswererFailed:
+    """What an answerer says is the matter in its own words, anything else with its kind."""
+    if isinstance(error, Unanswered):
+        return AnswererFailed(f"step {number} got no answer: {error}")
     return AnswererFailed(f"the answerer {answerer.name} failed at step {number} ({type(error).__name__}: {error})")

@@ -2,7 +2,7 @@
 
 import contextlib
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from evolve.state import State
 from results.events import Event, RunNoted, StepFolded, TimeSpent
@@ -31,6 +31,15 @@ class Journal:
     def unstored_s(self) -> float:
         """Seconds since time was last stored."""
         return self._clock() - self._since
+
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Time that isn't spent: nothing is in hand."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._since += self._clock() - began
 
     def note(self, text: str) -> None:
         """Have a text stored as a note, with the events that are written next. From any thread."""

@@ -27,7 +27,7 @@ from mutators.answerers.budget import Resource
 from mutators.answerers.failures import BudgetSpent
 from population.candidate import Candidate, short_id
 from results.codec import plain
-from results.events import UNANSWERED, RunNoted, RunStopped, StepAsked, StepEvaluated
+from results.events import ENDING, UNANSWERED, WHY_STOPPED, RunNoted, RunStopped, StepAsked, StepEvaluated
 from results.mailbox import Mailbox
 
 POLL_S = 0.5
@@ -109,8 +109,7 @@ class Search:
             reason = self._wind_up(self._search())
         except EnvironmentUnfit as unfit:  # what is open stays open, and nobody is blamed
             self._leave()
-            self._journal.write(RunNoted(text=str(unfit)))
-            reason = StopReason.ENVIRONMENT
+            reason = self._stopping(StopReason.ENVIRONMENT, unfit)
         self._leave()
         self._journal.close(RunStopped(reason=reason))
         return reason
@@ -122,14 +121,18 @@ class Search:
                 pass
         except AnswererFailed as error:
             self._leave()
-            self._journal.write(RunNoted(text=str(error)))
-            return StopReason.ANSWERER
+            return self._stopping(StopReason.ANSWERER, error)
         except BudgetSpent as error:
             self._leave()
             with contextlib.suppress(BudgetSpent):  # what was paid for meanwhile
                 self._take_in()
             self._journal.write(RunNoted(text=str(error)))
             return SPENT[error.resource]
+        return reason
+
+    def _stopping(self, reason: StopReason, error: Exception) -> StopReason:
+        """The reason, which is noted with all that is known of it."""
+        self._journal.write(RunNoted(text=str(error), facts={WHY_STOPPED: reason.value}))
         return reason
 
     def _leave(self) -> None:
@@ -173,7 +176,10 @@ class Search:
         return StopReason.REQUESTED if self._stop else None
 
     def _advance(self, needed: int) -> StopReason | None:
-        """Wait a moment for answers and results; the reason where that of step ``needed`` can't come to this driver."""
+        """Wait a moment for answers and results; the reason where that of step ``needed`` can't come to this driver.
+
+        Time in which nothing is in hand but people and programs outside may answer isn't spent.
+        """
         if self._take_in():
             return None
         if self._state.waiting and self._evaluates:
@@ -183,7 +189,8 @@ class Search:
             return StopReason.EVALUATION
         if self._desk.outside and self._until_idle:
             return StopReason.WAITING
-        self._desk.wait(POLL_S)
+        with self._journal.uncounted() if self._desk.outside else contextlib.nullcontext():
+            self._desk.wait(POLL_S)
         self._journal.heartbeat()
         return self._budget_exceeded()
 
@@ -252,6 +259,9 @@ class Search:
         """Finish what was paid for. A run that is over folds everything that was answered and has its best verified; one that is
         to go on folds nothing that its next proposal may not see.
         """
+        if reason not in GOES_ON and self._state.open:
+            text = f"the run ends ({reason}); open prompts that nobody needs to answer now: {len(self._state.open)}"
+            self._journal.write(RunNoted(text=text, facts={ENDING: reason.value}))
         if reason not in GOES_ON and (hindrance := self._fold_rest()) is not None:
             reason = hindrance
         elif reason not in GOES_ON:
@@ -291,7 +301,8 @@ class Search:
             self._refused = True
             return None
         name = short_id(request.candidate.id)
-        self._journal.write(RunNoted(text=f"final of {name} begins: fresh inputs, hidden shapes, all rivals"))
+        again = " again, since its last one settled nothing" if request.candidate.id in self._state.finals else ""
+        self._journal.write(RunNoted(text=f"final of {name} begins{again}: fresh inputs, hidden shapes, all rivals"))
         number = -1 - len(self._measured)
         self._executor.submit(number, request)
         while number not in self._measured:

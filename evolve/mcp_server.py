@@ -18,7 +18,7 @@ from evaluator.cuda.offline import examine
 from evaluator.outcome import Effort
 from evaluator.task import load_task
 from evolve import measure
-from evolve.answering import hand_in, take_prompt, why_none
+from evolve.answering import hand_in, take_prompt, why_none, why_over
 from evolve.cli.errors import translate
 from evolve.cli.inspecting import resolved
 from evolve.cli.measuring import offline_lines
@@ -76,12 +76,13 @@ class Tools:
         An answer that makes no new candidate is refused with the reason, and nothing is kept, unless `force` is set. A prompt has
         one answer.
         """
-        handed_in = hand_in(find_run(run, self._runs), step, Answer(text=text, answerer=name), insist=force)
+        folder = find_run(run, self._runs)
+        handed_in = hand_in(folder, step, Answer(text=text, answerer=name), insist=force)
         if handed_in.rejected is not None:
             return f"Step {step} is answered, though without a candidate: {handed_in.rejected.message}"
-        return (
-            f"Step {step} is answered with candidate {(handed_in.candidate_id or '')[:10]}; it is evaluated when its turn comes."
-        )
+        over = why_over(folder)
+        then = f"it is kept, for {over}" if over else "it is evaluated when its turn comes"
+        return f"Step {step} is answered with candidate {(handed_in.candidate_id or '')[:10]}; {then}."
 
     def evaluate(
         self,

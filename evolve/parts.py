@@ -260,5 +260,5 @@ def _seed(name: str, task: Task, backend: str) -> Candidate:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"[population] seeds: {path} can't be read ({error})") from None
+        raise ConfigError(f"[population] seeds: {path} can't be read ({getattr(error, 'strerror', None) or error})") from None
     return candidate_of(text, Language(path.suffix.lstrip(".")))

@@ -1,7 +1,7 @@
 """From the state of a run to its next open step: choose, notice, ask, phrase."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from mutators.moments import MomentSettings, ancestry, last_from, notice
 from mutators.prompt import Inspiration, build_prompt
 from mutators.question import Moment, Question
 from mutators.questions import backend_of, choose
+from mutators.records import MESSAGE
 from population.candidate import Candidate, Origin, Step, hash_text
 from population.selection import Selection, select
 from results.events import StepPosed
@@ -25,11 +26,11 @@ from results.mailbox import Asked
 OPEN = "open"
 """The verdict, in a parent's history, of a step whose result isn't to be seen yet."""
 
-HUMAN, MESSAGE = "human", "message"
-"""Names, in place of a bank entry's, of what a person asked and of what a person only told."""
+HUMAN = "human"
+"""Name, in place of a bank entry's, of what a person asked."""
 
 SETTLED_BY = "the checks and times of the edit that answers it"
-"""How what a person asked or told is decided."""
+"""How what a person asked is decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,8 @@ def streams(seed: int, number: int) -> Streams:
 def pose(state: State, mutation: Mutation, seed: int, asked: Sequence[Asked] = ()) -> tuple[StepPosed, Prompt]:
     """The next step, open, and its prompt. Needs a right candidate in the archive.
 
-    ``asked`` is everything that people ever asked of this run: the first of it that hasn't been put and can be is put now.
+    ``asked`` is everything that people ever asked of this run: the first of it that hasn't been put and can be is put now, and
+    what they only told goes along.
     """
     number = state.next_number
     random = streams(seed, number)
@@ -69,10 +71,14 @@ def pose(state: State, mutation: Mutation, seed: int, asked: Sequence[Asked] = (
     selection = select(state.archive, island, random.selection)
     if selection is None:
         raise LookupError(f"nobody lives on island {island}: no seed is right")
-    human = _due(state, asked)
-    if human is not None and human.parent_id is not None:
-        selection = Selection(parent_id=human.parent_id, inspiration_ids=())
+    due = _due(state, asked)
+    human = next((one for one in due if not one.message), None)
+    wanted = human or next((one for one in due if one.parent_id is not None), None)
+    if wanted is not None and wanted.parent_id is not None:
+        selection = Selection(parent_id=wanted.parent_id, inspiration_ids=())
     question = _question(state, mutation, island, selection.parent_id, random.question, human)
+    told = tuple(one.text for one in due if one.message and one.parent_id in (None, selection.parent_id))
+    question = replace(question, told=told)
     prompt = replace(_prompt(state, mutation, number, island, selection, question), models=state.models)
     step = Step(
         number=number,
@@ -103,16 +109,23 @@ def prompt_again(state: State, number: int, text: str) -> Prompt:
     )
 
 
-def _due(state: State, asked: Sequence[Asked]) -> Asked | None:
-    """The first of what people asked that hasn't been put yet and whose kernel, where it names one, has a score."""
-    put = Counter(state.question_ids(Origin.HUMAN))
+def _due(state: State, asked: Sequence[Asked]) -> Sequence[Asked]:
+    """What people asked or told that hasn't been put yet and whose kernel, where it names one, has a score; oldest first."""
+    put, due = Counter((*state.question_ids(Origin.HUMAN), *_told(state))), []
     for one in asked:
-        question_id = _human_id(one)
-        if put[question_id]:
-            put[question_id] -= 1
+        keys = [key for key in (_human_id(one), one.text if one.message else "") if put[key]]
+        if keys:
+            put[keys[0]] -= 1
         elif one.parent_id is None or _has_score(state, one.parent_id):
-            return one
-    return None
+            due.append(one)
+    return due
+
+
+def _told(state: State) -> Iterator[str]:
+    """Every text that was told along with a question so far, open steps included."""
+    for number in range(state.next_number):
+        question = state.question(number)
+        yield from question.told if question else ()
 
 
 def _has_score(state: State, candidate_id: str) -> bool:
@@ -121,11 +134,8 @@ def _has_score(state: State, candidate_id: str) -> bool:
 
 
 def _human_id(asked: Asked) -> str:
-    return hash_text(f"{_human_entry(asked)}\n{asked.parent_id or ''}\n{asked.text}")
-
-
-def _human_entry(asked: Asked) -> str:
-    return MESSAGE if asked.message else HUMAN
+    """The question's id; a message had one of its own when it was still a step."""
+    return hash_text(f"{MESSAGE if asked.message else HUMAN}\n{asked.parent_id or ''}\n{asked.text}")
 
 
 def _question(
@@ -162,7 +172,7 @@ def _put(human: Asked, moment: Moment) -> Question:
     """What a person asked, as a question."""
     return Question(
         id=_human_id(human),
-        entry_id=_human_entry(human),
+        entry_id=HUMAN,
         layer=human.layer,
         moment=moment,
         text=human.text,

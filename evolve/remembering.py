@@ -8,7 +8,7 @@ from pathlib import Path
 from evolve.config import RunConfig
 from evolve.state import RECORDS_FACT, State
 from mutators.record_file import FILE_NAME, Asked, RunRecords, plain_records, recall, remember
-from mutators.records import PEOPLE, key_of
+from mutators.records import PEOPLE, key_of, told_in
 from results.events import RunNoted
 
 
@@ -39,15 +39,12 @@ def keep(root: Path, config: RunConfig, state: State) -> str | None:
     """Store what this run's questions gave so far beside the runs; None, or why that wasn't possible."""
     if not _puts_questions(config) or not state.records.entries:
         return None
-    questions = {key_of(asked.question): asked.question for asked in state.asked if asked.question}
+    questions = [asked.question for asked in state.asked if asked.question]
+    layers = {key: question.layer for question in questions for key in (key_of(question), *told_in(question))}
+    texts = {key_of(question): question.text for question in questions if question.entry_id in PEOPLE}
+    texts |= {key: text for question in questions for key, text in told_in(question).items()}
     asked = tuple(
-        Asked(
-            key=key,
-            layer=questions[key].layer,
-            record=record,
-            text=questions[key].text if questions[key].entry_id in PEOPLE else "",
-        )
-        for key, record in state.records.entries.items()
+        Asked(key=key, layer=layers[key], record=record, text=texts.get(key, "")) for key, record in state.records.entries.items()
     )
     run = RunRecords(name=config.run.name, task=state.card.name, backend=config.task.backend, asked=asked)
     return remember(root / FILE_NAME, run)

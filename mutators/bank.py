@@ -67,7 +67,7 @@ def load_bank(extra: Sequence[Path] = ()) -> tuple[Entry, ...]:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise BankError(f"{path}: can't be read ({error})") from error
+            raise BankError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from error
         entries += read_bank(text, str(path))
     return tuple(entries)
 

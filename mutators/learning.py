@@ -1,10 +1,12 @@
 """What the records make one believe about layers and questions: how likely an answer pays, how much, and what it costs.
 
-A layer is worth the chance that an answer pays, times the step that the next paid one is expected to bring, over its cost. The
-chance is drawn from a Beta belief about a yes or no, which is what Thompson sampling is sound for. Chances of questions lean on
-their layer's, those of layers on the mean of all: a hundred arms learn little from sixty answers each alone.
+A question is worth the chance that an answer to it pays, times the step that the next paid answer about its layer is expected to
+bring, over the layer's cost. Chances of questions lean on their layer's, those of layers on the mean of all: a hundred arms learn
+little from sixty answers each alone. The chance is drawn from a Beta belief about a yes or no (Thompson sampling), narrowed: of a
+hundred wide beliefs the highest draw is mostly luck, and a run of a few hundred questions is too short for that to wear off.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,8 +21,11 @@ USUAL_PAID, USUAL_ASKED = 1.0, 4.0
 LEANS_ON_ALL = 5.0
 """Answers that the mean over all layers counts as in a layer's chance."""
 
-LEANS_ON_LAYER = 0.4
+LEANS_ON_LAYER = 2.0
 """Answers that the layer's mean counts as in a question's chance."""
+
+NARROWED = 10.0
+"""A chance is drawn as if so many times as many answers had given its mean."""
 
 LAYER_PRIOR, ENTRY_PRIOR = 20.0, 20.0
 """Up to how many answers earlier runs count in a layer's chance and in a question's: they fill up the run's own."""
@@ -42,8 +47,8 @@ class Chance:
         return self.paid / (self.paid + self.unpaid)
 
     def draw(self, rng: np.random.Generator) -> float:
-        """One chance that could be true."""
-        return float(rng.beta(self.paid, self.unpaid))
+        """One chance that could be true, not far from the mean."""
+        return float(rng.beta(NARROWED * self.paid, NARROWED * self.unpaid))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +58,9 @@ class Past:
     records: Records
     prior: Records
 
-    def worth(self, layer: Layer, rng: np.random.Generator) -> float:
-        """A draw of what one answer about a layer brings for its cost."""
-        return self.layer_chance(layer).draw(rng) * self._step(layer) / self._cost(layer)
+    def prospect(self, layer: Layer) -> float:
+        """Log speed that a paid answer about this layer is expected to bring for its cost."""
+        return self._step(layer) / self._cost(layer)
 
     def layer_chance(self, layer: Layer) -> Chance:
         """How likely an answer about this layer pays."""
@@ -74,14 +79,15 @@ class Past:
 
     def _step(self, layer: Layer) -> float:
         """Log speed that the next paid answer is expected to bring: what the layer's last one leaves to expect, with few of them
-        what earlier runs had from this layer, and the usual step of all layers, which counts as one.
+        what earlier runs had from this layer, and the usual step of all layers, which counts as one. Their geometric mean, so
+        that one great step doesn't bind a run to its layer.
         """
         usual = _mean_step(self.records.layers.values()) or _mean_step(self.prior.layers.values()) or 1.0
         own, before = self.records.layers.get(layer, Record()), self.prior.layers.get(layer, Record())
         weight = min(own.paid, OWN_STEPS)
         weight_before = min(before.paid, max(0, EARLIER_STEPS - own.paid))
-        total = usual + weight * own.next_step + weight_before * _mean_step([before])
-        return total / (1 + weight + weight_before)
+        steps = [(1, usual), (weight, own.next_step), (weight_before, _mean_step([before]))]
+        return math.exp(sum(count * math.log(step) for count, step in steps if count) / sum(count for count, _ in steps))
 
     def _cost(self, layer: Layer) -> float:
         """Cost of an answer about this layer beside the usual answer of this run, or 1."""

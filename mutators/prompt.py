@@ -92,10 +92,8 @@ def build_prompt(
         ("Compiler", _compiler(outcome.facts)),
         ("Machine code", fenced(machine_code, "data") if machine_code else ""),
     ]
-    last = [
-        ("Rules for the code", RULES[parent.language]),
-        ("Answer format", ANSWER_FORM),
-    ]
+    told = "\n\n".join(question.told)
+    last = [("Rules for the code", RULES[parent.language]), ("Answer format", ANSWER_FORM), ("Told by a person", told)]
     asked = f"{question.text}\n\nIt would be settled by: {question.settle}.\n"
     for middle in _ever_less(lineage, children, inspirations, evidence):
         sections = [*first, *middle, *last]

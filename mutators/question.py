@@ -66,6 +66,7 @@ class Question:
 
     ``entry_id`` names the bank entry ("human" where a person asked); ``id`` is the content hash of entry and text.
     ``facts`` are the measured values that filled the slots; ``settle`` says how the harness would decide the matter.
+    ``told`` is what people only told the answerer, along with this question.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Question:
     text: str
     settle: str
     facts: Mapping[str, FactValue] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

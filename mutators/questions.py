@@ -97,12 +97,11 @@ def _question(entry: Entry, moment: Moment, facts: Mapping[str, FactValue]) -> Q
 
 
 def _drawn(entries: Sequence[Entry], past: Past, recent_layers: Sequence[Layer], rng: np.random.Generator) -> Entry:
-    """Thompson sampling: the layer by chance times step over cost, then the layer's question by its chance."""
+    """The question whose drawn chance, times what a paid answer about its layer brings for its cost, is highest."""
     layers = sorted({entry.layer for entry in entries})
-    worth = {layer: past.worth(layer, rng) * _bonus(layer, recent_layers) for layer in layers}
-    layer = max(layers, key=lambda layer: worth[layer])
-    usual = past.layer_chance(layer).mean
-    draws = [(past.entry_chance(entry.id, usual).draw(rng), entry) for entry in entries if entry.layer is layer]
+    usual = {layer: past.layer_chance(layer).mean for layer in layers}
+    prospect = {layer: past.prospect(layer) * _bonus(layer, recent_layers) for layer in layers}
+    draws = [(past.entry_chance(entry.id, usual[entry.layer]).draw(rng) * prospect[entry.layer], entry) for entry in entries]
     return max(draws, key=lambda drawn: drawn[0])[1]
 
 

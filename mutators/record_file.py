@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mutators.question import Layer
-from mutators.records import Record, Records
+from mutators.records import MESSAGE, Record, Records
 
 FILE_NAME = "question_records.json"
 FORMAT, VERSION = "askevolve question records", 1
@@ -69,7 +69,8 @@ def records_in(asked: Iterator[Asked] | Sequence[Asked]) -> Records:
     sums = _Sums()
     for one in asked:
         sums.entries[one.key] = sums.entries.get(one.key, Record()).joined(one.record)
-        sums.layers[one.layer] = sums.layers.get(one.layer, Record()).joined(one.record)
+        if not one.key.startswith(f"{MESSAGE}:"):  # told along with a question, which counts for the layer
+            sums.layers[one.layer] = sums.layers.get(one.layer, Record()).joined(one.record)
     return Records(entries=dict(sorted(sums.entries.items())), layers=dict(sorted(sums.layers.items())))
 
 

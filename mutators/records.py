@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from evaluator.outcome import Verdict
 from mutators.attempts import Attempt
 from mutators.question import Layer, Question
+from population.candidate import hash_text
 
 SECONDS_PER_ATTEMPT = 60.0
 """Seconds of answering and evaluating that weigh as much as one attempt in ``Record.cost``."""
@@ -20,7 +21,10 @@ LEFT = 0.75
 ANSWER_FADING = 0.95
 """What an answer still counts for in ``late_asked`` and ``late_paid`` after the next one about the same matter."""
 
-PEOPLE = frozenset({"human", "message"})
+MESSAGE = "message"
+"""Begins the key of what a person only told."""
+
+PEOPLE = frozenset({"human", MESSAGE})
 """Entry ids of what people asked or only told; each text has a record of its own."""
 
 _OURS = frozenset({Verdict.HARNESS_FAULT.value, Verdict.CANCELLED.value})
@@ -97,12 +101,11 @@ class Records:
         question = attempt.question
         if question is None or attempt.verdict in _OURS:
             return self
-        key = key_of(question)
-        entry = self.entries.get(key, Record())
+        keys = (key_of(question), *told_in(question))
         layer = self.layers.get(question.layer, Record())
         return replace(
             self,
-            entries={**self.entries, key: entry.plus(attempt)},
+            entries={**self.entries, **{key: self.entries.get(key, Record()).plus(attempt) for key in keys}},
             layers={**self.layers, question.layer: layer.plus(attempt)},
         )
 
@@ -118,6 +121,11 @@ class Records:
 def key_of(question: Question) -> str:
     """The name of a question's record: its bank entry, or for what a person wrote the kind and the first digits of its hash."""
     return f"{question.entry_id}:{question.id[:16]}" if question.entry_id in PEOPLE else question.entry_id
+
+
+def told_in(question: Question) -> Mapping[str, str]:
+    """What people only told along with a question, by the names of its records: what came of the steps that heard it."""
+    return {f"{MESSAGE}:{hash_text(text)[:16]}": text for text in question.told}
 
 
 def records_of(history: Iterable[Attempt]) -> Records:

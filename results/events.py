@@ -14,6 +14,12 @@ UNANSWERED = "unanswered"
 CONFIG_FACT = "config"
 """The fact of a RunNoted that holds a changed configuration."""
 
+WHY_STOPPED = "why_stopped"
+"""The fact that holds the reason for which a driver stopped before its time; the note's text says it at length."""
+
+ENDING = "ending"
+"""The fact that holds the reason for which a run is about to end while prompts are open: nobody need answer them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:

@@ -47,10 +47,13 @@ def find_run(name_or_path: str | Path, root: Path = Path("runs")) -> Path:
         if holds_run(folder):
             return folder
     names = ", ".join(folder.name for folder in runs_in(root)[:10])
+    here = f"Runs here: {names}." if names else "Start one with `askevolve run CONFIG`."
+    if given.suffix == ".toml" and given.is_file():
+        raise RunMissing(given, "That is a run's file and no run", f"A new run begins with `askevolve run {given}`. {here}")
     raise RunMissing(
         places[0],
         f"There is no run {str(name_or_path)!r}",
-        f"Runs here: {names}." if names else "Start one with `askevolve run CONFIG`.",
+        f"{here} One that was just started is there once its task and seeds are read, some seconds later.",
     )
 
 

@@ -9,6 +9,9 @@ from results.text import interval, microseconds, one_line, ratio, table
 
 DETAIL_LINES = 20
 NOTES = 5
+TOO_NOISY = "right, but timed too loosely to be ranked"
+"""What AMBIGUOUS means, to somebody who meets it for the first time."""
+
 RIVAL = "candidate:"
 """What the name of an opponent that is no baseline begins with; its id follows."""
 

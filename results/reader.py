@@ -12,7 +12,7 @@ from population.candidate import Candidate
 from results import queries
 from results.database import connect_copy, connect_reader, damaged, translated
 from results.errors import IdAmbiguous, IdUnknown, RunMissing
-from results.events import FinalMeasured, OutcomeMerged, RunStarted, StepAsked, StepEvaluated, StepMerged, StepPosed
+from results.events import FinalMeasured, OutcomeMerged, RunNoted, RunStarted, StepAsked, StepEvaluated, StepMerged, StepPosed
 from results.folder import holds_run
 from results.lock import is_locked
 from results.log import Recorded, read_event, read_events, read_prompt
@@ -179,6 +179,13 @@ class Reader:
         rows = self._rows(f"SELECT seq FROM ({queries.OPEN}) ORDER BY number")
         events = [self._event_at(row["seq"]) for row in rows]
         return tuple(event for event in events if isinstance(event, StepPosed))
+
+    def latest_notes(self) -> tuple[RunNoted, ...]:
+        """What was noted since the last step was posed or a driver stopped, oldest first."""
+        later = "(SELECT COALESCE(MAX(seq), 0) FROM events WHERE kind IN ('StepPosed', 'RunStopped'))"
+        rows = self._rows(f"SELECT seq FROM events WHERE kind = 'RunNoted' AND seq > {later} ORDER BY seq")
+        events = [self._event_at(row["seq"]) for row in rows]
+        return tuple(event for event in events if isinstance(event, RunNoted))
 
     def prompt(self, number: int) -> str:
         """The whole prompt of a posed step, exactly as it was put. Raises KeyError where it was never posed, RunDamaged."""

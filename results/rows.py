@@ -14,9 +14,8 @@ class RunInfo:
 
     ``events`` is the last sequence number. ``evaluated``, ``folded`` and ``accepted`` count steps, the last without seeds;
     ``open_steps`` those that were posed and whose answer is awaited, ``swept`` those that turned knobs after an accepted edit.
-    ``elsewhere`` counts outcomes that came home and stand beside the run's own.
-    ``spent_s`` is the wall time of all its drivers. ``stopped_by`` is None while it goes on or after a crash; ``live`` says
-    whether a driver holds it now.
+    ``elsewhere`` counts outcomes that came home and stand beside the run's own. ``spent_s`` is the time in which its drivers had
+    work in hand. ``stopped_by`` is None while it goes on or after a crash; ``live`` says whether a driver holds it now.
     """
 
     name: str

@@ -5,15 +5,18 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from evaluator.outcome import Fitness, Outcome
+from evaluator.outcome import Fitness, Outcome, Verdict
 from mutators.question import Question
 from population.candidate import Candidate, Origin, short_id
 from results.events import OutcomeMerged, StepAsked
 from results.mailbox import Mailbox
-from results.outcome_text import device_text, fitness_line, opponent_name, outcome_lines
+from results.outcome_text import TOO_NOISY, device_text, fitness_line, opponent_name, outcome_lines
 from results.reader import Reader
 from results.rows import CandidateRow, DeviceRow, FunnelRow, QuestionRow, RunInfo, StepRow
 from results.text import count, duration, interval, one_line, ratio, table
+
+FINISHED = "finished"
+"""How the state of a run begins that is over."""
 
 STOPPED = {
     "goal": "finished: the goal is met",
@@ -101,6 +104,8 @@ def status_lines(
 def open_lines(info: RunInfo, answered: int) -> list[str]:
     """What may be answered, what was answered and waits for a driver, and how to go on where none runs."""
     free = info.open_steps - answered
+    if not info.live and state(info).startswith(FINISHED):
+        return [f"{count(free, 'prompt')} left unanswered, since the run is over"] if free else []
     lines = [f"{count(free, 'prompt')} open: askevolve next {info.name}"] if free else []
     if answered:
         lines.append(f"{count(answered, 'answer')} to be taken in by the run's driver")
@@ -113,14 +118,20 @@ def best_lines(best: CandidateRow, final: Outcome | None) -> list[str]:
     """The best candidate with the search's own figure and, where there is one, the verified figures of its final."""
     lines = [f"best {short_id(best.id)}, {came_by(best)}"]
     if best.geomean is not None and best.low is not None and best.high is not None:
-        lines.append(f"in the search: {ratio(best.geomean, best.low, best.high)} over {best.opponent}")
+        lines.append(f"in the search: {ratio(best.geomean, best.low, best.high)} over {best.opponent}{_unranked(best.verdict)}")
     if final is None:
         lines.append("not verified by a final yet")
     elif final.fitness is None:
         lines.append(f"refuted by its final: {final.verdict} at {final.stage}: {one_line(final.message)}")
     else:
-        lines += [f"final: {final.verdict} on {device_text(final.device)}", *fitness_rows([final.fitness, *final.versus])]
+        verdict = f"{final.verdict}{_unranked(final.verdict)}"
+        lines += [f"final: {verdict} on {device_text(final.device)}", *fitness_rows([final.fitness, *final.versus])]
     return lines
+
+
+def _unranked(verdict: str | None) -> str:
+    """What AMBIGUOUS means, "" for other verdicts."""
+    return f" ({TOO_NOISY})" if verdict == Verdict.AMBIGUOUS else ""
 
 
 def came_by(row: CandidateRow) -> str:
@@ -201,7 +212,8 @@ def candidate_lines(
 
 def question_lines(question: Question) -> list[str]:
     """A question as it was put."""
-    return [f"question {question.entry_id} ({question.layer}, {question.moment}):", f"  {one_line(question.text, 600)}"]
+    told = [line for text in question.told for line in ("told by a person:", f"  {one_line(text, 600)}")]
+    return [f"question {question.entry_id} ({question.layer}, {question.moment}):", f"  {one_line(question.text, 600)}", *told]
 
 
 def lineage_lines(

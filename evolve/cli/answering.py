@@ -69,13 +69,13 @@ def answer(
 
     It is read at once: what is wrong with it is said and nothing is kept, so that you can mend it. A prompt has one answer.
     """
-    from evolve.answering import AnswerRefused, hand_in
+    from evolve.answering import AnswerRefused, hand_in, why_over
     from mutators.question import Answer
     from results.folder import find_run
 
-    text = _text(file)
+    text, folder = _text(file), find_run(run)
     try:
-        handed_in = hand_in(find_run(run), step, Answer(text=text, answerer=_named(name)), insist=force)
+        handed_in = hand_in(folder, step, Answer(text=text, answerer=_named(name)), insist=force)
     except AnswerRefused as error:
         reason = error.rejected.reason.value if error.rejected else None
         if as_json:
@@ -95,6 +95,8 @@ def answer(
     if rejected is not None:
         said.append(f"it makes no candidate ({rejected.reason.value}: {rejected.message})")
     write([f"step {step} is answered" + (f": {'; '.join(said)}" if said else "")])
+    if over := why_over(folder):
+        say(f"{over}; the answer is kept for then")
 
 
 def ask(
@@ -107,11 +109,13 @@ def ask(
     layer: Annotated[
         str, typer.Option("--layer", metavar="LAYER", help="The layer whose record it counts for.")
     ] = Layer.ALGORITHM.value,
-    message: Annotated[bool, typer.Option("--message", help="It only informs and asks nothing; recorded as such.")] = False,
+    message: Annotated[
+        bool, typer.Option("--message", help="It only informs and asks nothing: told along with the next question.")
+    ] = False,
     name: As = "",
     as_json: Json = False,
 ) -> None:
-    """Have your own question put to the next step.
+    """Have your own question put to the next step, or with --message tell the answerer something along with it.
 
     A good one names a hypothesis that the author of the kernel may not hold, and can be settled by measuring.
     """
@@ -124,7 +128,7 @@ def ask(
     if as_json:
         print_json({"asked": plain(asked)})
     else:
-        write([f"{'told' if message else 'asked'}; the next step that is put has it"])
+        write(["told along with the next question that is put" if message else "asked; the next step that is put has it"])
 
 
 def _named(name: str) -> str:

@@ -95,6 +95,10 @@ def stats(
             {"runs": len(found.runs), "layers": [{"layer": name, **row} for name, row in layers.items()], "questions": rows}
         )
         return
+    if not shown:
+        what = "nobody asked or told a run anything" if found.runs else "there are no records"
+        say(f"{what} in {root}; a run's come when its driver stops, and simulated ones keep none")
+        return
     titles = ("asked", "accepted", "gain %", "gain per answer %", "cost")
     if not people:
         write([*table(("layer", *titles), ((name, *_cells(row)) for name, row in layers.items())), ""])

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from evaluator.outcome import Outcome, Verdict
 from evolve.cli.output import say, visible
 from population.candidate import short_id
-from results.events import Event, FinalMeasured, RunNoted, StepAsked, StepEvaluated, StepFolded, StepPosed
-from results.outcome_text import fitness_line
+from results.events import WHY_STOPPED, Event, FinalMeasured, RunNoted, StepAsked, StepEvaluated, StepFolded, StepPosed
+from results.outcome_text import TOO_NOISY, fitness_line
 from results.text import one_line, ratio
 
 if TYPE_CHECKING:
@@ -78,15 +79,17 @@ class Progress:
                 fitness = outcome.fitness
                 figure = ratio(fitness.geomean, fitness.low, fitness.high) if fitness else one_line(outcome.message, 90)
                 self._figures[outcome.candidate_id] = figure
-                self._line(f"step {number} {outcome.verdict} {figure} ({self._open.pop(number, SEED)})")
+                self._line(f"step {number} {outcome.verdict} {figure} ({self._open.pop(number, SEED)}){_meaning(outcome)}")
+                if outcome.verdict is Verdict.AMBIGUOUS:
+                    self._figures[outcome.candidate_id] += "; a seed leads for want of one that can be ranked"
             case StepFolded(best_id=best_id):
                 if best_id is not None and best_id != self._best_id:
                     self._best_id, self._best = best_id, self._figures.get(best_id, "")
                     self._line(f"new best {short_id(best_id)} {self._best}")
             case FinalMeasured(outcome=outcome):
                 figure = fitness_line(outcome.fitness) if outcome.fitness else one_line(outcome.message)
-                self._line(f"final of {short_id(outcome.candidate_id)}: {outcome.verdict} {figure}")
-            case RunNoted(text=text):
+                self._line(f"final of {short_id(outcome.candidate_id)}: {outcome.verdict} {figure}{_meaning(outcome)}")
+            case RunNoted(text=text, facts=facts) if WHY_STOPPED not in facts:  # which is said at the end
                 self._line(one_line(text, 300))
         self._show()
 
@@ -103,3 +106,8 @@ class Progress:
         doing = ", ".join(f"{number} ({question})" for number, question in list(self._open.items())[:3])
         line = f"{self._evaluated}/{self._total} evaluated{best}; under way: {doing or 'the next question'}"
         self._live.update(Text(visible(line), no_wrap=True, overflow="ellipsis"))
+
+
+def _meaning(outcome: Outcome) -> str:
+    """What a verdict means that doesn't speak for itself."""
+    return f": {TOO_NOISY}" if outcome.verdict is Verdict.AMBIGUOUS else ""

@@ -256,8 +256,8 @@ def _report(result: Any, budget: Any, as_json: bool) -> None:
         say(f"Go on afterwards: {_resuming(result.folder)}")
         raise CommandError("evaluations keep ending in faults of the harness; `askevolve doctor` may say why", Exit.ENVIRONMENT)
     if result.stopped_by in (StopReason.ANSWERER, StopReason.ENVIRONMENT):
-        say(f"Go on afterwards: {_resuming(result.folder)}")
-        raise CommandError(f"{_last_note(result.folder)}; nothing stored is lost", Exit.ENVIRONMENT)
+        why = _why_stopped(result.folder).rstrip(". ")
+        raise CommandError(f"{why}. Nothing stored is lost: {_resuming(result.folder)}", Exit.ENVIRONMENT)
     if result.stopped_by is StopReason.EVALUATION:
         say(
             f"{_open(result.folder)}. Copy {result.folder} to a machine that evaluates, and there: {_resuming(result.folder)} "
@@ -274,6 +274,8 @@ def _report(result: Any, budget: Any, as_json: bool) -> None:
     if result.stopped_by in GOES_ON:
         say(f"stopped ({result.stopped_by}); nothing is lost. Go on: {_resuming(result.folder)}")
         return
+    if result.stopped_by is StopReason.EXHAUSTED:
+        say(f"the last answers made no new candidate; why: askevolve status {shlex.quote(str(result.folder))}")
     if more := _larger_budget(result, budget):
         say(f"{more[0]}; a larger budget goes on from here: {_resuming(result.folder)} --set {more[1]}")
     if result.best is None or not result.best.verified or result.best.over_baseline.low <= 1.0:
@@ -322,10 +324,10 @@ def _larger_budget(result: Any, budget: Any) -> tuple[str, str] | None:
     return None
 
 
-def _last_note(folder: Path) -> str:
-    """What the run noted last."""
-    from results.events import RunNoted
+def _why_stopped(folder: Path) -> str:
+    """Why the last driver stopped before its time, in its words."""
+    from results.events import WHY_STOPPED, RunNoted
 
     with opened(str(folder)) as reader:
-        notes = [recorded.event.text for recorded in reader.events() if isinstance(recorded.event, RunNoted)]
-    return notes[-1]
+        notes = [recorded.event for recorded in reader.events() if isinstance(recorded.event, RunNoted)]
+    return next(note.text for note in reversed(notes) if WHY_STOPPED in note.facts)

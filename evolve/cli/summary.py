@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluator.outcome import Outcome
+from evaluator.outcome import Outcome, Verdict
 from evolve.api import Best, RunResult
 from evolve.utilisation import Utilisation
 from population.candidate import Origin, short_id
-from results.outcome_text import device_text, outcome_lines, typical_us
+from results.outcome_text import TOO_NOISY, device_text, outcome_lines, typical_us
 from results.reader import Reader
 from results.rows import CandidateRow
 from results.terminal import question_rows, state
@@ -36,13 +36,19 @@ def summary_lines(reader: Reader, result: RunResult, gpu: Utilisation | None) ->
         measured, final = reader.outcome(result.best.id), reader.verifying(result.best.id)
         lines += [
             "",
-            *(["Its final:", *outcome_lines(final)] if final else ["No final has verified it yet."]),
+            *(_final_lines(result.best, final) if final else ["No final has verified it yet."]),
             "",
             *_verdict(result.best, measured is not None and measured.device.kind == "simulated"),
             *_noise(measured),
         ]
     questions = reader.questions()
     return [*lines, "", "What each question gave:", *question_rows(questions, "question")] if questions else lines
+
+
+def _final_lines(best: Best, final: Outcome) -> list[str]:
+    """The last final of the best, and what it says where that is nothing."""
+    unsettled = f"This final settles nothing (AMBIGUOUS: {TOO_NOISY}). On a quieter host: askevolve final RUN {short_id(best.id)}"
+    return ["Its final:", *outcome_lines(final), *(["", unsettled] if final.verdict is Verdict.AMBIGUOUS else [])]
 
 
 def _busy(gpu: Utilisation) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SILENCES = 2
 """So many empty or withheld answers to one question are kept as an empty answer."""
 
-STOPPED = "stopped while waiting for a model; go on with `askevolve resume RUN`"
+STOPPED = "the run stopped while it waited for a model; resume it to ask again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +105,8 @@ class ChatAnswerer:
             text, cost = self._insist(server, prompt.text, rng, cost, began)
             if text is not None:
                 return Answer(text=text, answerer=self.name, model=server.model.name, usage=cost.usage(self._clock() - began))
-        why = "; ".join(f"{name}: {server.breaker.why}" for name, server in self._servers.items())
-        raise AnswererPaused(
-            f"no model answers ({why}). Nothing stored is lost; once a server is well again, go on with `askevolve resume RUN`",
-            cost.usage(self._clock() - began),
-        )
+        why = "; ".join(f"{name} at {one.model.base_url}: {one.breaker.why}" for name, one in self._servers.items())
+        raise AnswererPaused(f"no model answers ({why}). Bring a server back, then resume", cost.usage(self._clock() - began))
 
     def _insist(self, server: _Server, text: str, rng: np.random.Generator, cost: Cost, began: float) -> tuple[str | None, Cost]:
         """The text that a model gives in the end, None once its breaker is open; and the cost so far."""

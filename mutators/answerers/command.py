@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mutators.answerers.base import Prompt
+from mutators.answerers.failures import Unanswered
 from mutators.question import Answer, Usage
 
 PAUSES_S = (2.0, 10.0)
@@ -24,7 +25,7 @@ MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 SHOWN_CHARS = 500
 
 
-class CommandFailed(Exception):  # noqa: N818  (says what is the matter)
+class CommandFailed(Unanswered):
     """The program gave no answer in any of its tries; the text says what the last one did, and what to do next."""
 
 

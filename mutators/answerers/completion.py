@@ -272,7 +272,7 @@ def _broken(error: Exception) -> Failure:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason, which says more than "connection error"."""
+    """The innermost reason, which says more than "connection error"; the system's own are said in its words."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__ or error
-    return f"{type(error).__name__}: {error}"
+    return error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mutators.answerers.base import Prompt
+from mutators.answerers.failures import Unanswered
 from mutators.question import Answer
 from population.candidate import hash_text
 
@@ -34,13 +35,13 @@ class RecordedAnswerer:
         self._source = source
 
     def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
-        """The recorded answer. Raises LookupError where there is none."""
+        """The recorded answer. Raises Unanswered where there is none."""
         prompt_hash = hash_text(prompt.text)
         same = [one for one in self._recordings if one.prompt_hash == prompt_hash]
         ranked = [*(one for one in same if one.step == prompt.step_number), *same]
         ranked += [one for one in self._recordings if one.step == prompt.step_number]
         if not ranked:
-            raise LookupError(
+            raise Unanswered(
                 f"{self._source} holds no answer to prompt {prompt_hash[:10]} or to step {prompt.step_number}; add one, or "
                 "resume with another mutation.answerer"
             )

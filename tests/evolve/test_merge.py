@@ -16,7 +16,7 @@ from mutators.question import Answer, Layer
 from population.candidate import Candidate
 from population.novelty import candidate_of
 from results.errors import RunInUse
-from results.events import FinalMeasured, OutcomeMerged, StepEvaluated, StepMerged
+from results.events import FinalMeasured, OutcomeMerged, StepAsked, StepEvaluated, StepMerged
 from results.mailbox import Asked, Mailbox
 from results.reader import Reader
 from results.store import Store
@@ -110,13 +110,14 @@ def test_prompts_are_answered_at_home_while_the_gpu_evaluates_round_after_round(
 
 def test_outcomes_of_another_device_stand_beside_and_change_nothing_of_the_search(measured: RunResult, tmp_path: Path) -> None:
     alone = copied(measured.folder, tmp_path / "alone")
+    asked = len([event for event in stored(measured.folder) if isinstance(event, StepAsked)])
     there = resume(copied(measured.folder, tmp_path / "there"), ["budget.candidates=14"], executor=on(H200))
     (done,) = came(measured.folder, there.folder)
     assert done.how is How.BESIDE
     assert {place for place, _ in done.outcomes} == {"beside"}
     assert all(not event.comparable and event.outcome.device == H200 for event in beside(measured.folder))
     steps = [event for event in stored(measured.folder) if isinstance(event, StepMerged)]
-    assert [event.asked.step.number for event in steps] == list(range(10, 10 + len(steps)))
+    assert [event.asked.step.number for event in steps] == list(range(asked, asked + len(steps)))
     assert all(event.asked.question and event.asked.answer for event in steps)
     assert came(measured.folder, there.folder)[0].how is How.NOTHING
     both = [resume(folder, ["budget.candidates=12"], executor=on(A100)) for folder in (measured.folder, alone)]

@@ -3,14 +3,17 @@
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evaluator.simulated import SimulatedEvaluator
+from evolve.answering import show_prompt, take_prompt, why_none
 from evolve.api import resume, run
 from evolve.desks import ThreadDesk
+from evolve.executors.base import Done
 from evolve.parts import Parts
 from evolve.stopping import StopReason
 from mutators.answerers.base import Prompt
@@ -21,7 +24,7 @@ from results.folder import request_stop
 from results.mailbox import Asked, Mailbox
 from results.reader import Reader
 from tests.evolve.answering import Among, Outside, answered_by, mailbox_config, scripted
-from tests.evolve.simulation import SEEDS, card, essence, shuffled, stored
+from tests.evolve.simulation import SEEDS, ShuffledExecutor, card, essence, shuffled, stored
 
 LOOKAHEAD = {"lookahead": 4}
 
@@ -105,13 +108,16 @@ def test_the_budget_is_exact_though_prompts_are_open(tmp_path: Path, monkeypatch
 
 
 class Threaded:
-    """The scripted answers from threads, each after a while of its own; how many were at work at once. A second turn fails."""
+    """The scripted answers from threads, each after a while of its own, the first two together; how many were at work at once.
+    A second turn fails.
+    """
 
     name = "script"
 
     def __init__(self, fail_at: int | None = None) -> None:
         self.most, self.closed, self._now, self._lock = 0, False, 0, threading.Lock()
         self.calls = itertools.count()
+        self._both = threading.Barrier(2)
         self.fail_at = fail_at
 
     def answer(self, prompt: Prompt, rng: np.random.Generator) -> Answer:
@@ -121,6 +127,8 @@ class Threaded:
             self._now += 1
             self.most = max(self.most, self._now)
             call = next(self.calls)
+        if call < 2:
+            self._both.wait(60)
         time.sleep(0.002 * (int(hash_text(prompt.text)[:2], 16) % 5))
         with self._lock:
             self._now -= 1
@@ -187,10 +195,112 @@ def test_what_people_ask_is_put_next_and_once_and_recorded_as_theirs(tmp_path: P
         result = resume(result.folder, executor=shuffled(), until_idle=True)
     posed = [event for event in stored(first.folder) if isinstance(event, StepPosed)]
     human = [event for event in posed if event.step.origin is Origin.HUMAN]
-    assert [event.question.entry_id for event in human] == ["human", "message", "human"]
-    assert [event.step.number for event in human] == [5, 6, 7], "the first three steps were open already"
-    assert [event.step.parent_id for event in human][::2] == [seed_id, seed_id]
+    assert [event.question.entry_id for event in human] == ["human", "human"]
+    assert [event.step.number for event in human] == [5, 6], "the first three steps were open already"
+    assert [event.step.parent_id for event in human] == [seed_id, seed_id]
     with Reader.open(first.folder) as reader:
         assert "What would be left if loads were free?" in reader.prompt(5).rpartition("## Question")[2]
         assert {row.key: row.asked for row in reader.questions()}["human"] == 2
-        assert {step.entry_id: step.origin for step in reader.steps()}["message"] is Origin.HUMAN
+
+
+def test_what_people_only_tell_goes_along_with_a_question_and_costs_no_step(tmp_path: Path) -> None:
+    """A run that was told something asks the same questions in as many steps; the message is in one prompt, and has a record."""
+    heard, text = {}, "The machine has two memory channels."
+    for told in (False, True):
+        result = run(mailbox_config(), root=tmp_path / str(told), executor=shuffled(), until_idle=True)
+        for _ in range(2 * told):
+            Mailbox(result.folder).ask(asked(text, message=True))
+        Mailbox(result.folder).ask(asked("Which of them is busy?", message=False))
+        outside = Outside(result.folder, in_order=True)
+        for _ in range(3):
+            outside()
+            result = resume(result.folder, executor=shuffled(), until_idle=True)
+        heard[told] = [event for event in stored(result.folder) if isinstance(event, StepPosed)]
+    assert [event.question.told for event in heard[True]] == [(), (), (), (text, text), (), ()]
+    assert [event.question.text for event in heard[True]][3] == "Which of them is busy?"
+    assert [event.question.id for event in heard[True]][:5] == [event.question.id for event in heard[False]][:5]
+    with Reader.open(tmp_path / "True" / "sim") as reader:
+        before, _, question = reader.prompt(5).rpartition("## Question")
+        assert text in before
+        assert text not in question
+        assert text not in reader.prompt(6)
+
+
+def test_what_is_told_about_a_kernel_has_the_next_question_put_to_it(tmp_path: Path) -> None:
+    first = run(mailbox_config(), root=tmp_path, executor=shuffled(), until_idle=True)
+    seeds = [event.step.candidate_id for event in stored(first.folder) if isinstance(event, StepAsked)]
+    outside = Outside(first.folder, in_order=True)
+    for seed_id in seeds:
+        Mailbox(first.folder).ask(asked(f"This is {seed_id}.", message=True, parent_id=seed_id))
+    for _ in seeds:
+        outside()
+        resume(first.folder, executor=shuffled(), until_idle=True)
+    posed = [event for event in stored(first.folder) if isinstance(event, StepPosed)][3:]
+    assert [(event.step.parent_id, event.question.told) for event in posed] == [(one, (f"This is {one}.",)) for one in seeds]
+    assert {event.step.origin for event in posed} == {Origin.QUESTION}
+
+
+class Clock:
+    """Seconds that pass when somebody lets them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_waiting_for_a_person_spends_no_hours_and_evaluating_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, outside = Clock(), Outside(tmp_path / "sim", 3)
+    monkeypatch.setattr("evolve.api.time", clock)
+
+    def a_day_later(timeout_s: float) -> None:
+        clock.now += 86_400
+        outside()
+
+    class AnHourEach(ShuffledExecutor):
+        def collect(self, timeout_s: float) -> Sequence[Done]:
+            done = super().collect(timeout_s)
+            clock.now += 3600 * len(done)
+            return done
+
+    def hourly() -> AnHourEach:
+        return AnHourEach(SimulatedEvaluator(card(), 5), 1, 0)
+
+    answered_by(monkeypatch, a_day_later)  # type: ignore[arg-type]
+    patient = run(mailbox_config(budget={"candidates": 9, "hours": 20.0}), root=tmp_path, executor=hourly())
+    assert patient.stopped_by is StopReason.CANDIDATES
+    assert patient.spent["hours"] == pytest.approx(10.0), "nine evaluations and a final"
+    busy = run(mailbox_config(run={"name": "busy"}, budget={"hours": 1.5}), root=tmp_path, executor=hourly(), until_idle=True)
+    assert busy.stopped_by is StopReason.HOURS
+
+
+def test_nobody_is_handed_a_prompt_of_a_run_that_is_over_or_about_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, folder = Clock(), tmp_path / "sim"
+    monkeypatch.setattr("evolve.api.time", clock)
+    handed: list[tuple[object, str]] = []
+
+    class Long(ShuffledExecutor):
+        """Evaluating the first answer takes two hours; during the final somebody asks for a prompt."""
+
+        def collect(self, timeout_s: float) -> Sequence[Done]:
+            done = super().collect(timeout_s)
+            clock.now += 7200 * sum(one.number >= len(SEEDS) for one in done)
+            handed.extend((take_prompt(folder, "ann"), why_none(folder)) for one in done if one.number < 0)
+            return done
+
+    answered_by(monkeypatch, Outside(folder, 1, in_order=True))
+    executor = Long(SimulatedEvaluator(card(), 5), 1, 0)
+    result = run(mailbox_config(budget={"hours": 1.0}), root=tmp_path, executor=executor)
+    assert result.stopped_by is StopReason.HOURS
+    assert [prompt for prompt, _ in handed] == [None]
+    assert "about to end (hours)" in handed[0][1]
+    with Reader.open(folder) as reader:
+        still_open = [one.step.number for one in reader.open_steps()]
+    assert still_open
+    assert take_prompt(folder, "ann") is None
+    assert "the run is over (hours)" in why_none(folder)
+    assert "--set budget.hours=N" in why_none(folder)
+    assert show_prompt(folder, still_open[0]).step == still_open[0], "looking is free"
+    resume(folder, ["budget.hours=9.0"], executor=shuffled(), until_idle=True)
+    assert take_prompt(folder, "ann") is not None

@@ -39,7 +39,7 @@ def test_an_answerer_that_raises_stops_the_run_which_goes_on_later(ask, tmp_path
         broken.setattr("mutators.answerers.knobs.KnobAnswerer.answer", lambda self, prompt, rng: {}["no answer"])
         ran = ask("run", "sim.toml")
         assert ran.code == 4
-        assert "the answerer knobs failed at step 2 (KeyError: 'no answer'); nothing stored is lost" in ran.err
+        assert "the answerer knobs failed at step 2 (KeyError: 'no answer'). Nothing stored is lost: " in ran.err
         assert "askevolve resume runs/sim" in ran.err
         assert "Traceback" not in ran.err
         assert "the answerer failed" in ask("status", "sim").out

@@ -248,7 +248,7 @@ def test_a_slow_server_is_waited_for(ask: Open) -> None:
 
 def test_the_breaker_pauses_with_a_hint_and_costs_no_more(ask: Open) -> None:
     asked = ask(server.fails(502, "bad gateway"), tries=4)
-    with pytest.raises(AnswererPaused, match=r"4 calls in a row failed.*bad gateway.*askevolve resume"):
+    with pytest.raises(AnswererPaused, match=r"4 calls in a row failed.*bad gateway.*resume"):
         asked()
     with pytest.raises(AnswererPaused):
         asked()
@@ -286,7 +286,7 @@ def test_another_model_takes_over(ask: Open) -> None:
 
 def test_nobody_there(ask: Open) -> None:
     asked = ask(says(GOOD), model={"base_url": "http://127.0.0.1:9/v1"}, tries=3)
-    with pytest.raises(AnswererPaused, match=r"connection lost.*refused"):
+    with pytest.raises(AnswererPaused, match=r"m at http://127\.0\.0\.1:9/v1: .*connection lost: Connection refused"):
         asked()
     assert len(asked.waits) == 2
 
@@ -307,7 +307,7 @@ def test_closing_finishes_what_is_under_way_and_begins_nothing_else(ask: Open) -
             time.sleep(0.01)
         asked.answerer.close()
     assert first.result().text == "int a;"
-    with pytest.raises(AnswererPaused, match="askevolve resume"):
+    with pytest.raises(AnswererPaused, match="resume it"):
         asked()
     assert len(asked.server.bodies) == 1
 

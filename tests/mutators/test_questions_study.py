@@ -1,11 +1,13 @@
-"""A small form of benchmarks/learning.py: the choice with records of earlier runs against uniform choice."""
+"""Small forms of benchmarks/learning.py and learning_ideas.py: the choice of questions against uniform choice."""
 
 import numpy as np
 import pytest
 
 from benchmarks.learning import EVEN, Model, draw_quality, plain_bank, questions_needed, times_fewer, uniform, world_of
+from benchmarks.learning_ideas import CASES, Ideas
 from mutators.question import Moment
 from mutators.records import Records
+from tests.mutators.factories import question
 
 BANK = plain_bank()
 
@@ -35,3 +37,23 @@ def test_uniform_choice_keeps_the_rules_of_moments_and_repeats_nothing() -> None
         assert question.id not in asked
         assert (Moment.FAILURE in by_id[question.entry_id].moments) == (number < fitting)
         asked.add(question.id)
+
+
+@pytest.mark.slow
+def test_a_projects_first_run_needs_a_third_fewer_questions_than_uniform_choice() -> None:
+    typical, _ = times_fewer([questions_needed("first", BANK, seed) for seed in range(50)])
+    assert typical[0] >= 1.5
+
+
+@pytest.mark.slow
+def test_what_an_idea_waits_for_comes_first_and_nothing_is_found_twice() -> None:
+    """The second world: answered at random for long, it gives nearly all there is, and each idea once."""
+    world = Ideas(BANK, CASES["plain"], 1)
+    rng = np.random.default_rng(0)
+    gains = []
+    for number in range(40_000):
+        chosen = BANK[int(rng.integers(len(BANK)))]
+        asked = question(chosen.id, chosen.layer)
+        gains.append(world.answer(number, "seed", asked).accepted)
+    assert 0.9 < world.unlocked <= world.total + 1e-9
+    assert 20 < sum(gains) < 300

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mutators.answerers.base import Prompt
+from mutators.answerers.failures import Unanswered
 from mutators.answerers.recorded import RecordedAnswerer, Recording, recordings_in
 from mutators.question import Answer
 from population.candidate import hash_text
@@ -40,7 +41,7 @@ def test_the_same_prompt_counts_before_the_same_step(step: int, text: str, answe
 
 
 def test_what_was_never_answered_is_said() -> None:
-    with pytest.raises(LookupError, match=rf"somewhere holds no answer to prompt {hash_text('new')[:10]} or to step 7"):
+    with pytest.raises(Unanswered, match=rf"somewhere holds no answer to prompt {hash_text('new')[:10]} or to step 7"):
         RecordedAnswerer(RECORDINGS, "somewhere").answer(prompt(7, "new"), RNG)
 
 
@@ -52,5 +53,5 @@ def test_a_folder_of_files_is_read_by_their_names(tmp_path: Path) -> None:
     found = RecordedAnswerer(recordings_in(tmp_path), str(tmp_path))
     assert found.answer(prompt(17, "new"), RNG).text == "of step 17 →"
     assert found.answer(prompt(17, "p"), RNG).text == "of prompt p"
-    with pytest.raises(LookupError):
+    with pytest.raises(Unanswered):
         found.answer(prompt(18, "new"), RNG)

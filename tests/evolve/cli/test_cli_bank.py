@@ -66,6 +66,9 @@ def test_stats_put_what_gained_most_first(tmp_path: Path) -> None:
     lines = ask("stats", "--root", root).stdout.splitlines()
     assert any(line.split()[:4] == ["free-loads", "4", "2", "20.0"] for line in lines)
     assert "free-loads" not in ask("stats", "--root", root, "--people").stdout
+    nothing = ask("stats", "--root", tmp_path / "empty")
+    assert nothing.stdout == "", "no table without rows"
+    assert "there are no records in" in nothing.stderr
     (tmp_path / FILE_NAME).write_text("{")
     assert refused("stats", "--root", root).startswith("6 ")
 

@@ -66,3 +66,18 @@ def test_a_mistake_is_explained_without_the_key(ask: Ask, tmp_path: Path, old: s
     assert ran.code == Exit.CONFIG
     assert says_ in ran.err
     assert KEY not in ran.err
+
+
+def test_a_server_that_is_down_is_said_once_and_plainly(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODER_KEY", KEY)
+    once = CHAT.format(url="http://127.0.0.1:9/v1").replace("[chat]", "[chat]\ntries = 1")
+    (tmp_path / "chat.toml").write_text(CONFIG + once)
+    ran = ask("run", "chat.toml")
+    assert ran.code == Exit.ENVIRONMENT
+    assert ran.err.count("no model answers") == 1
+    assert ran.err.splitlines()[-1] == (
+        "askevolve: step 2 got no answer: no model answers (coder at http://127.0.0.1:9/v1: 1 call failed, the last with: "
+        "connection lost: Connection refused). Bring a server back, then resume. Nothing stored is lost: "
+        "askevolve resume runs/sim"
+    )
+    assert "AnswererPaused" not in ran.err

@@ -174,7 +174,7 @@ def test_where_a_gpu_is_a_cuda_file_is_measured_there(ask, judged: list[Outcome]
 def test_an_evaluator_that_cannot_be_had_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = measure.evaluate([candidate_of(CUDA, Language.CUDA)], str(TINY_TASK), "three", effort=Effort.SEARCH, quick=True)
 
-    def missing(self: object) -> None:
+    def missing(self: object, progress: object) -> None:
         raise ImportError("No module named 'cupy'")
 
     monkeypatch.setattr("evolve.evaluators.EvaluatorSpec.__call__", missing)

@@ -158,3 +158,28 @@ def test_a_step_that_was_open_when_the_driver_died_keeps_its_question(capsys: py
     with Progress(10, evaluated=2, waiting={last.step_number: "ahead-of-need"}) as progress:
         progress(last)
     assert "(ahead-of-need)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("resume", "sim.toml"), 6, "That is a run's file and no run (sim.toml). A new run begins with `askevolve run sim.toml`"),
+        (("next", "nobody"), 6, "One that was just started is there once its task and seeds are read"),
+        (
+            ("run", "runs/sim"),
+            3,
+            "runs/sim: is a folder, where a run's TOML file is wanted; the run in it goes on by: askevolve resume",
+        ),
+        (("run", "runs"), 3, "runs: is a folder, where a run's TOML file is wanted\n"),
+        (("run", "sim.toml", "--name", "../x"), 3, "[run] name = '../x': up to 64 letters, digits, '.', '_' and '-', beginning"),
+        (("run", "bytes.toml"), 3, "bytes.toml: is no UTF-8 text"),
+        (("bank", "lint", "nowhere.toml"), 3, "nowhere.toml: can't be read (No such file or directory)"),
+    ],
+)
+def test_a_name_that_is_none_is_answered_in_words(ask, finished: Path, tmp_path: Path, arguments, code: int, says: str) -> None:
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    ran = ask(*arguments)
+    assert ran.code == code
+    assert says in ran.err
+    assert "Errno" not in ran.err
+    assert "pattern" not in ran.err

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,30 @@ def test_a_summary_says_how_busy_the_gpu_was(ask, finished: Path, monkeypatch: p
     monkeypatch.setattr("evolve.utilisation.utilisation", lambda events: busy)
     assert "GPU held 87 % of the 3 min 25 s of evaluations, kernels ran 42 %\n" in ask("resume", "sim").out
     assert ask("resume", "sim", "--json").document["gpu"] == {"wall_s": 205.0, "lease_share": 0.871, "busy_share": 0.42}
+
+
+def test_a_verdict_that_settles_nothing_is_explained_wherever_it_is_met(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a noisy host: a seed leads for want of a better one, and finals are repeated; a reader is told why."""
+    told = SimulatedEvaluator.evaluate
+
+    def noisy(self: SimulatedEvaluator, request: Request) -> Outcome:
+        found = told(self, request)
+        return replace(found, verdict=Verdict.AMBIGUOUS) if found.verdict is Verdict.OK else found
+
+    monkeypatch.setattr(SimulatedEvaluator, "evaluate", noisy)
+    ran = ask("run", "sim.toml")
+    meaning = "right, but timed too loosely to be ranked"
+    assert f"(seed): {meaning}" in ran.err
+    assert "; a seed leads for want of one that can be ranked" in ran.err
+    assert " begins again, since its last one settled nothing" in ran.err
+    assert f"This final settles nothing (AMBIGUOUS: {meaning}" in ran.out
+    status = ask("status", "sim").out
+    assert status.count(meaning) == 2, "the best's own verdict and its final's"
+
+
+def test_answers_that_make_nothing_end_a_run_which_says_where_to_look(ask) -> None:
+    command = ("--set", "mutation.answerer=command", "--set", 'command.program=["/bin/echo", "no idea"]')
+    ran = ask("run", "sim.toml", *command, "--set", "mutation.exhausted_after=2", "-q")
+    assert "finished: no new candidate found any more" in ran.out
+    assert "the last answers made no new candidate; why: askevolve status runs/sim" in ran.err
+    assert "no_code" in ask("status", "sim").out
