@@ -1,0 +1,132 @@
+"""The dashboard as a web application. It reads runs and changes nothing; a question from a page goes to the run's mailbox."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from results.dashboard.columns import Columns
+from results.dashboard.guard import Guard, same_origin
+from results.dashboard.outlook import Outlook, nothing_known
+from results.dashboard.pages import FACTS, facts_of, live_frame, page
+from results.dashboard.rendering import STATIC, render
+from results.dashboard.stream import changes
+from results.dashboard.view import RunView, Views, as_json
+from results.dashboard.views import VIEWS, Links, View
+from results.errors import IdAmbiguous, IdUnknown, RunError, RunMissing
+from results.reader import Reader
+
+
+class Ask(Protocol):
+    """Puts a question to a run; ``parent`` are the first digits of a kernel's id or "". Gives why not, or "" where it is kept."""
+
+    def __call__(self, folder: Path, text: str, *, layer: str, parent: str) -> str: ...
+
+
+def make_app(
+    folder: Path,
+    *,
+    token: str | None = None,
+    ask: Ask | None = None,
+    outlook: Callable[[Reader, Columns], Outlook] = nothing_known,
+) -> Starlette:
+    """The application that shows the run in ``folder``, or all runs below it.
+
+    Without a ``token`` it answers to loopback names only. ``ask`` lets visitors put questions and needs a token: ValueError.
+    """
+    if ask is not None and not token:
+        raise ValueError("whoever may ask needs a token")
+    views = Views(folder, outlook)
+    site = Site(views, ask)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        views.close()
+
+    routes = site.run_routes() if views.single else [Route("/", site.runs), *site.runs_routes()]
+    app = Starlette(routes=routes, exception_handlers={RunError: site.failed, HTTPException: site.refused}, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    app.add_middleware(Guard, token=token)
+    return app
+
+
+class Site:
+    """The handlers of requests. They run in threads, as reading a store and making a page take milliseconds of work."""
+
+    def __init__(self, views: Views, ask: Ask | None) -> None:
+        self._views = views
+        self._ask = ask
+
+    def run_routes(self) -> list[BaseRoute]:
+        """The pages and data of one run."""
+        pages = [Route("/" if one.name == "overview" else f"/{one.name}", self._page(one)) for one in VIEWS]
+        return [
+            *pages,
+            Route("/data/columns", self.columns),
+            Route("/data/events", self.events),
+            Route("/data/{name}", self.data),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+
+    def runs_routes(self) -> list[BaseRoute]:
+        """The pages and data of each run below a folder."""
+        return [Mount("/run/{run}", routes=self.run_routes()), Mount("/static", StaticFiles(directory=STATIC))]
+
+    def columns(self, request: Request) -> Response:
+        """The rows that are new or changed after event ``since``, as bytes."""
+        return Response(self._view(request).wire(_number(request, "since")), media_type="application/octet-stream")
+
+    def events(self, request: Request) -> Response:
+        """A stream of the newest sequence number."""
+        return changes(self._view(request), request)
+
+    def data(self, request: Request) -> Response:
+        """Facts as JSON."""
+        name = request.path_params["name"]
+        if name not in FACTS:
+            raise HTTPException(404, f"There are no data named {name}; there are {', '.join(FACTS)}.")
+        return Response(as_json(facts_of(self._view(request), name)), media_type="application/json")
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        raise NotImplementedError
+
+    def failed(self, request: Request, error: Exception) -> Response:
+        """The page for something about a run that a person can act on."""
+        missing = isinstance(error, RunMissing | IdUnknown)
+        return self._sorry(request, str(error), 404 if missing else 400 if isinstance(error, IdAmbiguous) else 500)
+
+    def refused(self, request: Request, error: Exception) -> Response:
+        """The page for an address that leads nowhere."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = error.detail if isinstance(error, HTTPException) else ""
+        return self._sorry(request, "There is no such page here." if detail == "Not Found" else detail, status)
+
+    def _sorry(self, request: Request, text: str, status: int) -> Response:
+        if "/data/" in request.url.path:
+            return Response(as_json({"error": text}), status, media_type="application/json")
+        return Response(text + "\n", status, media_type="text/plain")
+
+    def _page(self, shown: View) -> Callable[[Request], Response]:
+        def handler(request: Request) -> Response:
+            frame = live_frame("./", folder_link=not self._views.single, may_ask=self._ask is not None)
+            body = page(self._view(request), shown, dict(request.query_params), frame)
+            return Response(body, media_type="text/html")
+
+        return handler
+
+    def _view(self, request: Request) -> RunView:
+        return self._views.view(request.path_params.get("run", ""))
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "0")
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
