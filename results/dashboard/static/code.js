@@ -15,7 +15,7 @@
     const parts = document.createDocumentFragment();
     let at = 0;
     for (const match of text.matchAll(TOKEN)) {
-      const kind = match[5] !== undefined ? KIND.get(match[5]) : KINDS.findIndex((one, k) => k && match[k] !== undefined) && KINDS[KINDS.findIndex((one, k) => k && match[k] !== undefined)];
+      const kind = match[5] !== undefined ? KIND.get(match[5]) : KINDS[match.findIndex((one, k) => k > 0 && one !== undefined)];
       if (!kind) continue;
       parts.append(text.slice(at, match.index));
       const span = document.createElement("span");
@@ -29,10 +29,12 @@
   }
 
   const LANGUAGES = new Set(["cu", "cuda", "cpp", "c++", "ptx"]);
-  for (const code of document.querySelectorAll("code[data-language]")) {
-    const lines = code.children.length ? [...code.querySelectorAll("[data-line]")] : [code];
-    if (!LANGUAGES.has(code.dataset.language) || code.textContent.length > MOST) continue;
-    for (const line of lines) line.replaceChildren(highlighted(line.textContent));
-  }
-  window.ask.highlighted = highlighted;
+  window.ask.code = function () {
+    for (const code of document.querySelectorAll("[data-language]")) {
+      if (!LANGUAGES.has(code.dataset.language) || code.querySelector("[class^=h-]") || code.textContent.length > MOST) continue;
+      const lines = code.querySelectorAll("[data-line]");
+      for (const line of lines.length ? lines : [code]) line.replaceChildren(highlighted(line.textContent));
+    }
+  };
+  window.ask.code();
 })();

@@ -165,8 +165,15 @@
 
   let busy = false;
   let wanted = 0;
+  let withRows = true;
   function refresh() {
     if (busy || wanted === ask.data.seq) return;
+    if (!withRows) {
+      const first = ask.data.seq === 0;
+      window.evolveState.lastSeq = ask.data.seq = wanted;
+      badge("live");
+      return first || tell(-1);
+    }
     busy = true;
     const began = performance.now();
     get("data/columns?since=" + (ask.data.lost ? 0 : ask.data.seq), "arraybuffer", (buffer) => {
@@ -234,18 +241,24 @@
     });
   }
 
-  /** Reads all rows, calls back once they are there, then keeps them fresh while the page is seen. */
-  ask.load = function (call) {
+  /** Reads all rows, calls back once they are there, then keeps them fresh while the page is seen. Without `rows` it calls back
+      at once and only tells when something was stored. */
+  ask.load = function (call, rows) {
     const own = ask.report();
     if (own) {
-      if (own.columns) merge(decode(fromBase64(own.columns)));
+      if (own.columns && rows) merge(decode(fromBase64(own.columns)));
       return call();
     }
-    start(call);
+    withRows = rows;
+    if (rows) start(call);
+    else {
+      call();
+      listen();
+    }
     document.addEventListener("visibilitychange", () => {
       hush();
       if (document.hidden || !ask.data.seq) return;
-      refresh();
+      if (withRows) refresh();
       listen();
     });
     window.addEventListener("pagehide", hush);

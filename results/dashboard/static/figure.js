@@ -26,15 +26,16 @@
       this.said = el("p", { class: "sr-only", "aria-live": "polite" });
       mount.append(this.said);
       this._listen();
-      new ResizeObserver(() => this._resize()).observe(this.stage);
+      new ResizeObserver(() => this._resize() && this._draw()).observe(this.stage);
       ask.onTheme(() => this.redraw());
       figures[options.name] = this;
       this._resize();
     }
 
-    get plot() {
+    /** The place of the picture itself, within the margins, in pixels. */
+    _measure() {
       const { left, right, top, bottom } = this.margins;
-      return { x: left, y: top, w: Math.max(10, this.width - left - right), h: Math.max(10, this.height - top - bottom) };
+      this.plot = { x: left, y: top, w: Math.max(10, this.width - left - right), h: Math.max(10, this.height - top - bottom) };
     }
     px(x) { return this.plot.x + ((x - this.view.x0) / (this.view.x1 - this.view.x0)) * this.plot.w; }
     py(y) {
@@ -50,6 +51,7 @@
     /** Everything is within `home`; the view follows as long as nobody zoomed. */
     setHome(home) {
       this.home = home;
+      this._measure();
       if (!this.moved) this.view = Object.assign({}, home);
       this.redraw();
     }
@@ -109,7 +111,7 @@
       this._mark();
       const state = window.evolveState;
       state.frame_ms = performance.now() - began;
-      if (!state.firstPaint_ms && ask.data.seq) state.firstPaint_ms = performance.now();
+      if (!state.firstPaint_ms) state.firstPaint_ms = performance.now();
     }
     _mark() {
       const pen = this._pen(this.top);
@@ -124,13 +126,14 @@
     _resize() {
       const box = this.stage.getBoundingClientRect();
       const scale = window.devicePixelRatio || 1;
-      if (box.width === this.width && box.height === this.height && scale === this.scale) return;
+      if (box.width === this.width && box.height === this.height && scale === this.scale) return false;
       Object.assign(this, { width: box.width, height: box.height, scale });
       for (const canvas of [this.base, this.top]) {
         canvas.width = Math.round(box.width * scale);
         canvas.height = Math.round(box.height * scale);
       }
-      this._draw();
+      this._measure();
+      return true;
     }
     svg() {
       const pen = new ask.SvgPen(Math.round(this.width), Math.round(this.height));

@@ -280,7 +280,7 @@
 
     const figure = new ask.Figure(holder, {
       name: "lineage", title: "Family tree of all steps. Arrow keys walk through it, Enter opens a candidate, End goes to the best.", down: true,
-      margins: { left: 12, right: 12, top: 8, bottom: 40 }, draw, mark, hit, tip: ask.tipOf, choose, open, key, csv,
+      margins: { left: 12, right: 12, top: 8, bottom: 44 }, draw, mark, hit, tip: ask.tipOf, choose, open, key, csv,
     });
     const legend = el("div", { class: "chips", role: "group", "aria-label": "Legend" });
     const chips = el("span", { class: "chips-inner" });

@@ -65,7 +65,7 @@
     if (titles.x) pen.fillText(titles.x, x + w, figure.height - 2);
     pen.textAlign = "left";
     pen.textBaseline = "top";
-    if (titles.y) pen.fillText(titles.y, x + 8, y + 2);
+    if (titles.y) pen.fillText(titles.y, 4, y - 26);
     pen.strokeStyle = ask.colour("line");
     pen.beginPath();
     pen.moveTo(x, y + h + 0.5);
@@ -92,6 +92,7 @@
       this.width = Math.max(1, Math.round(w * this.scale));
       this.height = Math.max(1, Math.round(h * this.scale));
       this.image = new ImageData(this.width, this.height);
+      this.bytes = this.image.data;
       this.stamps = new Map();
     }
     put(px, py, colour, radius, opacity) {
@@ -103,19 +104,30 @@
       const top = Math.round((py - this.y) * this.scale) - (size >> 1);
       if (!(left > -size && left < this.width && top > -size && top < this.height)) return;
       this.drawn++;
-      const bytes = this.image.data;
+      const bytes = this.bytes;
       const [r, g, b] = colour;
-      for (let j = Math.max(0, -top); j < size && top + j < this.height; j++) {
-        for (let i = Math.max(0, -left); i < size && left + i < this.width; i++) {
-          const above = (cover[j * size + i] * opacity) / 255;
+      const share = (opacity * 256) | 0;
+      const until = Math.min(size, this.height - top);
+      const [from, to] = [Math.max(0, -left), Math.min(size, this.width - left)];
+      for (let j = Math.max(0, -top); j < until; j++) {
+        let at = ((top + j) * this.width + left + from) * 4;
+        for (let i = from; i < to; i++, at += 4) {
+          const above = (cover[j * size + i] * share) >> 8;
           if (above === 0) continue;
-          const at = ((top + j) * this.width + left + i) * 4;
-          const below = (bytes[at + 3] / 255) * (1 - above);
-          const all = above + below;
-          bytes[at] = (r * above + bytes[at] * below) / all;
-          bytes[at + 1] = (g * above + bytes[at + 1] * below) / all;
-          bytes[at + 2] = (b * above + bytes[at + 2] * below) / all;
-          bytes[at + 3] = all * 255;
+          const there = bytes[at + 3];
+          if (there === 0) {
+            bytes[at] = r;
+            bytes[at + 1] = g;
+            bytes[at + 2] = b;
+            bytes[at + 3] = above;
+            continue;
+          }
+          const all = above + (((255 - above) * there + 127) / 255 | 0);
+          const mix = ((above << 8) / all) | 0;
+          bytes[at] += ((r - bytes[at]) * mix) >> 8;
+          bytes[at + 1] += ((g - bytes[at + 1]) * mix) >> 8;
+          bytes[at + 2] += ((b - bytes[at + 2]) * mix) >> 8;
+          bytes[at + 3] = all;
         }
       }
     }

@@ -18,6 +18,7 @@
     let range = [0.5, 1.5];
     let hidden = new Set();
     let chosen = -1;
+    let crowded = false;
     const logY = () => yKind === "log" || (!yKind && range[1] / range[0] > 8);
     const toY = (value) => (logY() ? Math.log10(value) : value);
     const speeds = () => ask.data.col.geomean || [];
@@ -42,7 +43,7 @@
       lanes = [...ask.families.keys()].filter((family) => used.has(family)).reverse();
       best = ask.bestRows();
       range = low <= high ? [Math.min(low, 1), Math.max(high, 1, goal() || 0)] : [0.5, 1.5];
-      figure.margins.bottom = 44 + lanes.length * LANE_PX + (lanes.length ? 10 : 0);
+      figure.margins.bottom = 48 + lanes.length * LANE_PX + (lanes.length ? 10 : 0);
       const last = n ? xs[n - 1] : 0;
       const most = xKind === "step" ? Math.max(last, 1) : Math.max(last, 1e-9);
       const [bottom, top] = [toY(range[0]), toY(range[1])];
@@ -55,7 +56,8 @@
     const place = (row, codes) => {
       const value = speeds()[row];
       if (value > 0) return figure.py(toY(value));
-      return laneY(lanes.indexOf(codes[ask.data.col.verdict[row]]));
+      const lane = laneY(lanes.indexOf(codes[ask.data.col.verdict[row]]));
+      return crowded ? lane + (((row * 40503) & 1023) / 1023 - 0.5) * (LANE_PX - 4) : lane; // spread, so that how dense they are shows
     };
     const visible = (row, codes) => !hidden.has(ask.families[codes[ask.data.col.verdict[row]]]);
 
@@ -90,10 +92,11 @@
       const codes = ask.familyCodes();
       const [from, until] = [Math.max(0, firstAt(figure.view.x0) - 1), Math.min(ask.data.n, firstAt(figure.view.x1) + 1)];
       const many = until - from;
+      crowded = many > 3000;
       const radius = (many > 20000 ? 1.25 : many > 3000 ? 1.9 : many > 400 ? 2.8 : 4) * (compact ? 0.8 : 1);
       const opacity = many > 20000 ? 0.5 : many > 3000 ? 0.7 : 0.9;
       const colours = ask.families.map((name) => ask.rgb("f-" + name));
-      const raster = new ask.Raster({ plot: { ...figure.plot, h: figure.height - figure.plot.y - 34 }, scale: figure.scale });
+      const raster = new ask.Raster({ plot: { ...figure.plot, h: figure.height - figure.plot.y - 38 }, scale: figure.scale });
       for (let pass = 0; pass < 2; pass++) {
         for (let row = from; row < until; row++) {
           const accepted = (flags[row] & ask.FLAG.accepted) !== 0;
@@ -101,7 +104,7 @@
           const measured = speeds()[row] > 0;
           const y = place(row, codes);
           if (measured && (y > figure.plot.y + figure.plot.h || y < figure.plot.y)) continue;
-          raster.put(figure.px(xs[row]), y, colours[codes[verdict[row]]], accepted && measured ? radius * 1.35 : radius, accepted ? 1 : measured ? opacity * 0.75 : opacity);
+          raster.put(figure.px(xs[row]), y, colours[codes[verdict[row]]], accepted && measured ? radius * 1.35 : radius, accepted ? 1 : measured ? opacity * 0.75 : many > 20000 ? 0.22 : opacity);
         }
       }
       raster.flush(pen);
@@ -118,9 +121,9 @@
       pen.restore();
     }
 
-    function level(pen, value, word, colour, dash) {
+    function level(pen, value, colour, dash) {
       const y = figure.py(toY(value));
-      pen.strokeStyle = pen.fillStyle = ask.colour(colour);
+      pen.strokeStyle = ask.colour(colour);
       pen.lineWidth = 1.25;
       pen.setLineDash(dash);
       pen.beginPath();
@@ -128,10 +131,23 @@
       pen.lineTo(figure.plot.x + figure.plot.w, y);
       pen.stroke();
       pen.setLineDash([]);
-      pen.font = ask.font(12);
-      pen.textAlign = "right";
-      pen.textBaseline = "bottom";
-      pen.fillText(word, figure.plot.x + figure.plot.w - 6, y - 3);
+    }
+
+    /** What the lines are, beside their right ends, none on top of another. */
+    function drawWords(pen) {
+      const { x, y, w, h } = figure.plot;
+      const words = [[1, "baseline", "text-soft", 0]];
+      if (goal()) words.push([goal(), "goal " + ask.format.ratio(goal()), "goal", 0]);
+      if (best.length) words.push([speeds()[best[best.length - 1]], "best " + ask.format.ratio(speeds()[best[best.length - 1]]), "accent-text", 600]);
+      const placed = words.map(([value, text, colour, weight]) => ({ y: figure.py(toY(value)), text, colour, weight })).filter((one) => one.y >= y - 2 && one.y <= y + h + 2);
+      placed.sort((a, b) => a.y - b.y).forEach((one, k) => (one.at = k ? Math.max(one.y, placed[k - 1].at + 16) : one.y));
+      pen.textAlign = "left";
+      pen.textBaseline = "middle";
+      for (const one of placed) {
+        pen.font = ask.font(12, one.weight);
+        pen.fillStyle = ask.colour(one.colour);
+        pen.fillText(one.text, x + w + 6, one.at);
+      }
     }
 
     function drawBest(pen) {
@@ -175,30 +191,24 @@
         pen.fill();
         pen.stroke();
       }
-      if (!points.length) return;
-      const [x, y] = [Math.min(end, figure.plot.x + figure.plot.w) - 6, points[points.length - 1][1]];
-      pen.fillStyle = ask.colour("accent-text");
-      pen.font = ask.font(13, 600);
-      pen.textAlign = "right";
-      pen.textBaseline = "bottom";
-      pen.fillText("best " + ask.format.ratio(speeds()[best[best.length - 1]]), x, y - 7);
     }
 
     function draw(pen) {
       ask.axes(pen, figure, { x: [], y: yTicks() }, { y: compact ? "" : "times as fast as the baseline" });
       drawPoints(pen);
       clipped(pen, () => {
-        level(pen, 1, "baseline", "text-faint", [5, 4]);
-        if (goal()) level(pen, goal(), "goal " + ask.format.ratio(goal()), "goal", [2, 3]);
+        level(pen, 1, "text-faint", [5, 4]);
+        if (goal()) level(pen, goal(), "goal", [2, 3]);
         if (best.length) drawBest(pen);
       });
-      const foot = { plot: { ...figure.plot, h: figure.height - figure.plot.y - 34 }, height: figure.height, px: (x) => figure.px(x) };
+      drawWords(pen);
+      const foot = { plot: { ...figure.plot, h: figure.height - figure.plot.y - 38 }, height: figure.height, px: (x) => figure.px(x) };
       ask.axes(pen, foot, { x: xTicks(), y: [] }, { x: X_TITLES[xKind] });
       pen.font = ask.font(11);
       pen.textAlign = "right";
       pen.textBaseline = "middle";
       lanes.forEach((family, lane) => {
-        pen.fillStyle = ask.colour("f-" + ask.families[family]);
+        pen.fillStyle = ask.colour("text-soft");
         if (!compact) pen.fillText(LANE_WORDS[ask.families[family]], figure.plot.x - 8, laneY(lane));
       });
       if (!ask.data.n) {
@@ -259,7 +269,7 @@
     }
 
     const figure = new ask.Figure(mount, {
-      name: "progress", title: "Speed of every candidate and the running best", lock: compact ? "x" : "", margins: { left: compact ? 44 : 76, right: 12 },
+      name: "progress", title: "Speed of every candidate and the running best", lock: compact ? "x" : "", margins: { left: compact ? 48 : 76, right: 92, top: compact ? 12 : 30 },
       draw, mark, hit, tip: ask.tipOf, choose, open, key, csv,
     });
     if (compact) figure.stage.classList.add("stage-compact");

@@ -59,10 +59,11 @@
     if (field.value) filter();
   }
 
-  document.querySelectorAll("table.sortable").forEach((table, at) => {
-    if (!table.tHead || !table.tBodies.length) return;
+  ask.tables = () => document.querySelectorAll("table.sortable").forEach((table, at) => {
+    if (!table.tHead || !table.tBodies.length || table.querySelector(".sort")) return;
     const name = table.id || "table" + at;
     sorter(table, name);
     if (table.tBodies[0].rows.length > 12) filterer(table, name);
   });
+  ask.tables();
 })();

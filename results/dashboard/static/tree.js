@@ -58,11 +58,15 @@
     // Downwards: the leader keeps the row, the childless stand below it in broods, then the other families.
     let free = 0;
     let deepest = 0;
-    for (let row = roots; row >= 0; row = next[row]) {
+    let leader = roots;
+    for (let row = roots; row >= 0; row = next[row]) if (worth[row] > worth[leader]) leader = row;
+    const place = (row) => {
       x[row] = depth[row];
       y[row] = free;
       free += size[row] + (kids[row] ? 1 : 0);
-    }
+    };
+    if (roots >= 0) place(leader);
+    for (let row = roots; row >= 0; row = next[row]) if (row !== leader) place(row);
     for (let row = 0; row < n; row++) {
       if (depth[row] > deepest) deepest = depth[row];
       if (!kids[row]) continue;
