@@ -42,6 +42,13 @@
       const share = (y - this.view.y0) / (this.view.y1 - this.view.y0);
       return this.plot.y + (this.options.down ? share : 1 - share) * this.plot.h;
     }
+    /** [a, b, c, d]: a point lies at pixel a * x + b, c * y + d; for loops over very many. */
+    get scales() {
+      const { plot, view } = this;
+      const a = plot.w / (view.x1 - view.x0);
+      const c = (plot.h / (view.y1 - view.y0)) * (this.options.down ? 1 : -1);
+      return [a, plot.x - a * view.x0, c, plot.y - c * (this.options.down ? view.y0 : view.y1)];
+    }
     x(px) { return this.view.x0 + ((px - this.plot.x) / this.plot.w) * (this.view.x1 - this.view.x0); }
     y(py) {
       const share = (py - this.plot.y) / this.plot.h;

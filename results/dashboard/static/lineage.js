@@ -22,7 +22,7 @@
     mount.classList.add("with-panel");
     mount.replaceChildren(holder, panel);
 
-    const X = (row) => (across === "generation" ? tree.x[row] : ask.data.col.number[row]);
+    const X = (row) => places()[row];
     const parentOf = (row) => (ask.data.col.parent[row] < row ? ask.data.col.parent[row] : -1);
     const unit = () => (figure.px(1) - figure.px(0));
 
@@ -68,18 +68,24 @@
       pen.stroke();
     }
 
+    const places = () => (across === "generation" ? tree.x : ask.data.col.number);
+
     /** Rows whose node or edge may be seen, those with children first where there are too many. */
     function inView() {
       const { x0, x1, y0, y1 } = figure.view;
+      const { parent } = ask.data.col;
+      const xs = places();
+      const { y: ys, kids } = tree;
       const found = [];
       const leaves = [];
       for (let row = 0; row < ask.data.n; row++) {
-        const above = parentOf(row);
-        const [x, y] = [X(row), tree.y[row]];
-        const [fromX, fromY] = above < 0 ? [x, y] : [X(above), tree.y[above]];
-        if (Math.max(x, fromX) < x0 || Math.min(x, fromX) > x1 || Math.max(y, fromY) < y0 || Math.min(y, fromY) > y1) continue;
-        (tree.kids[row] ? found : leaves).push(row);
-        if (found.length > MOST_EDGES) break;
+        const inner = kids[row] > 0;
+        if (inner ? found.length > MOST_EDGES : leaves.length > MOST_EDGES) continue;
+        const above = parent[row] < row && parent[row] >= 0 ? parent[row] : row;
+        if (xs[row] < x0 || xs[above] > x1) continue;
+        const [y, fromY] = [ys[row], ys[above]];
+        if ((y < y0 && fromY < y0) || (y > y1 && fromY > y1)) continue;
+        (inner ? found : leaves).push(row);
       }
       return found.length + leaves.length <= MOST_EDGES ? found.concat(leaves) : found.slice(0, MOST_EDGES);
     }
@@ -108,16 +114,19 @@
       const colour = colours();
       const raster = new ask.Raster(figure);
       const { x0, x1, y0, y1 } = figure.view;
-      for (let pass = 0; pass < 2; pass++) {
-        for (let row = 0; row < n; row++) {
-          const inner = tree.kids[row] > 0 || (col.flags[row] & ask.FLAG.accepted) !== 0;
-          if (inner !== (pass === 1) || hidden.has(ask.families[codes[col.verdict[row]]])) continue;
-          const x = X(row);
-          const y = tree.y[row];
-          if (x < x0 || x > x1 || y < y0 - 1 || y > y1 + 1) continue;
-          raster.put(figure.px(x), figure.py(y), colour(row), inner ? Math.min(6, radius * 1.35) : radius, inner ? 1 : 0.85);
-        }
+      const [kx, bx, ky, by] = figure.scales;
+      const xs = places();
+      const { y: ys, kids } = tree;
+      const { flags, verdict } = col;
+      const shown = codes.map((family) => (hidden.has(ask.families[family]) ? 0 : 1));
+      const later = [];
+      for (let row = 0; row < n; row++) {
+        const [x, y] = [xs[row], ys[row]];
+        if (x < x0 || x > x1 || y < y0 - 1 || y > y1 + 1 || !shown[verdict[row]]) continue;
+        if (kids[row] > 0 || flags[row] & 1) later.push(row);
+        else raster.put(x * kx + bx, y * ky + by, colour(row), radius, 0.85);
       }
+      for (const row of later) raster.put(xs[row] * kx + bx, ys[row] * ky + by, colour(row), Math.min(6, radius * 1.35), 1);
       raster.flush(pen);
       window.evolveState.drawnPoints = raster.drawn;
     }
@@ -222,10 +231,12 @@
 
     function hit(px, py) {
       const codes = ask.familyCodes();
+      const [kx, bx, ky, by] = figure.scales;
+      const xs = places();
       let found = -1;
       let nearest = 100;
       for (let row = 0; row < ask.data.n; row++) {
-        const away = (figure.px(X(row)) - px) ** 2 + (figure.py(tree.y[row]) - py) ** 2;
+        const away = (xs[row] * kx + bx - px) ** 2 + (tree.y[row] * ky + by - py) ** 2;
         if (away < nearest && !hidden.has(ask.families[codes[ask.data.col.verdict[row]]])) [nearest, found] = [away, row];
       }
       return found;

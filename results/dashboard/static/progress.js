@@ -97,15 +97,25 @@
       const opacity = many > 20000 ? 0.5 : many > 3000 ? 0.7 : 0.9;
       const colours = ask.families.map((name) => ask.rgb("f-" + name));
       const raster = new ask.Raster({ plot: { ...figure.plot, h: figure.height - figure.plot.y - 38 }, scale: figure.scale });
-      for (let pass = 0; pass < 2; pass++) {
-        for (let row = from; row < until; row++) {
-          const accepted = (flags[row] & ask.FLAG.accepted) !== 0;
-          if (accepted !== (pass === 1) || !visible(row, codes)) continue;
-          const measured = speeds()[row] > 0;
-          const y = place(row, codes);
-          if (measured && (y > figure.plot.y + figure.plot.h || y < figure.plot.y)) continue;
-          raster.put(figure.px(xs[row]), y, colours[codes[verdict[row]]], accepted && measured ? radius * 1.35 : radius, accepted ? 1 : measured ? opacity * 0.75 : many > 20000 ? 0.22 : opacity);
+      const shown = codes.map((family) => (hidden.has(ask.families[family]) ? 0 : 1));
+      const [kx, bx] = figure.scales;
+      const geomean = speeds();
+      const [top, bottom] = [figure.plot.y, figure.plot.y + figure.plot.h];
+      const accepted = [];
+      for (let row = from; row < until; row++) {
+        if (!shown[verdict[row]]) continue;
+        if (flags[row] & 1) {
+          accepted.push(row);
+          continue;
         }
+        const measured = geomean[row] > 0;
+        const y = place(row, codes);
+        if (measured && (y > bottom || y < top)) continue;
+        raster.put(xs[row] * kx + bx, y, colours[codes[verdict[row]]], radius, measured ? opacity * 0.75 : many > 20000 ? 0.22 : opacity);
+      }
+      for (const row of accepted) {
+        const y = place(row, codes);
+        if (y <= bottom && y >= top) raster.put(xs[row] * kx + bx, y, colours[codes[verdict[row]]], radius * 1.35, 1);
       }
       raster.flush(pen);
       window.evolveState.drawnPoints = raster.drawn;
