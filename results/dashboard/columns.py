@@ -195,12 +195,11 @@ class Columns:
 def _values(took: Mapping[str, tuple[Any, ...]], started_at: float) -> dict[str, Column]:
     """The columns that follow from the fields of the steps alone, (rows,) each."""
     floats = {name: np.array(took[name], float) for name in ("low", "geomean", "high", "cost_usd", "answer_s", "gain")}
-    marks = (
-        (Flag.ACCEPTED, took["accepted"], 1), (Flag.SEED, took["origin"], Origin.SEED), (Flag.SWEEP, took["origin"], Origin.SWEEP),
-    )  # fmt: skip
-    flags = sum(np.array([one == wanted for one in words], np.int64) * int(flag) for flag, words, wanted in marks)
-    for flag, words in ((Flag.DUPLICATE, took["duplicate_of"]), (Flag.REJECTED, took["rejection"])):
-        flags += np.array([one is not None for one in words], np.int64) * int(flag)
+    origin = np.array(took["origin"])
+    flags = (np.array(took["accepted"], float) == 1) * int(Flag.ACCEPTED)
+    flags += (origin == Origin.SEED) * int(Flag.SEED) + (origin == Origin.SWEEP) * int(Flag.SWEEP)
+    flags += np.array([one is not None for one in took["duplicate_of"]]) * int(Flag.DUPLICATE)
+    flags += np.array([one is not None for one in took["rejection"]]) * int(Flag.REJECTED)
     return {
         **floats, "number": np.array(took["number"]), "island": np.array(took["island"]), "flags": flags,
         "verdict": _codes(took["verdict"], NAMES["verdicts"]), "stage": _codes(took["stage"], NAMES["stages"]),

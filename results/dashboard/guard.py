@@ -35,6 +35,7 @@ class Guard:
         self._cookie = f"askevolve-{hashlib.sha256((token or '').encode()).hexdigest()[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or hand it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

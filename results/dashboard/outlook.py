@@ -29,11 +29,16 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """Goal, budgets and workers of a run; ``lease_share`` and ``busy_share`` are of the workers' time, None where nobody knows."""
+    """Goal, budgets and workers of a run.
+
+    ``goal_ratio`` is what the goal asks of the ratio that charts show. ``lease_share`` and ``busy_share`` are of the workers'
+    time in which an evaluation held a GPU and in which kernels ran. None where nobody knows.
+    """
 
     goal: str = ""
     conditions: tuple[Condition, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    goal_ratio: float | None = None
     workers: int | None = None
     lease_share: float | None = None
     busy_share: float | None = None

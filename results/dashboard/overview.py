@@ -39,7 +39,7 @@ def run_facts(sight: Sight) -> Facts:
         "versus": [versus_facts(one) for one in fitnesses(found)], "bound": bound_facts(found.timings if found else ()),
         "noise_floor_pct": found.noise_floor_pct if found else None,
         "device": {"name": found.device.name, "arch": found.device.arch} if found else None,
-        "goal": outlook.goal, "conditions": [asdict(one) for one in outlook.conditions],
+        "goal": outlook.goal, "goal_ratio": outlook.goal_ratio, "conditions": [asdict(one) for one in outlook.conditions],
         "budgets": [asdict(one) for one in outlook.budgets], "workers": outlook.workers,
         "lease_share": outlook.lease_share, "busy_share": outlook.busy_share,
         "rate": rate_facts(columns, info.spent_s), "funnel": [asdict(row) for row in reader.funnel()],

@@ -13,6 +13,8 @@ from results.text import duration
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
+NONE = "\N{EN DASH}"
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @cache
@@ -34,18 +36,18 @@ def render(template: str, context: Mapping[str, Any]) -> bytes:
 
 
 def times(value: float | None) -> str:
-    """A ratio, such as ``1.234×``; a dash for None."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.3f}×"
+    """A ratio, such as ``1.234`` and a multiplication sign; a dash for None."""
+    return NONE if value is None or not math.isfinite(value) else f"{value:.3f}{TIMES}"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
     """A share of 1 in per cent; a dash for None."""
-    return "–" if share is None else f"{100 * share:.{digits}f} %"
+    return NONE if share is None else f"{100 * share:.{digits}f} %"
 
 
 def gain(log_ratio: float | None) -> str:
     """The natural logarithm of a ratio in per cent with its sign; a dash for None."""
-    return "–" if log_ratio is None or not math.isfinite(log_ratio) else f"{100 * math.expm1(log_ratio):+.1f} %"
+    return NONE if log_ratio is None or not math.isfinite(log_ratio) else f"{100 * math.expm1(log_ratio):+.1f} %"
 
 
 def when(at: float) -> str:
@@ -55,24 +57,24 @@ def when(at: float) -> str:
 
 def short(full_id: str | None) -> str:
     """The first ten digits of an id; a dash for None."""
-    return full_id[:10] if full_id else "–"
+    return full_id[:10] if full_id else NONE
 
 
 def figure(value: float | int | None) -> str:
     """A count or amount with thin groups of three digits; a dash for None."""
     if value is None:
-        return "–"
+        return NONE
     whole = isinstance(value, int) or float(value).is_integer()
     return (f"{value:,.0f}" if whole else f"{value:,.2f}").replace(",", "\u202f")
 
 
 def small(value: float | None) -> str:
     """A small number with two digits behind the point and its power of ten; a dash for None."""
-    return "–" if value is None else f"{value:.2e}"
+    return NONE if value is None else f"{value:.2e}"
 
 
 def us(value: float | None) -> str:
     """Microseconds with four figures where they are few; a dash for None."""
     if value is None:
-        return "–"
+        return NONE
     return f"{value:.{max(0, 3 - math.floor(math.log10(value)))}f}" if 0 < value < 1000 else f"{value:.0f}"

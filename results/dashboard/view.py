@@ -124,7 +124,7 @@ def finite(value: Any) -> Any:
 
 def _signature(folder: Path) -> object:
     """Changes whenever something may have been stored: the files of the store with their sizes and times."""
-    found = []
+    found: list[tuple[int, int, int] | None] = []
     for name in (DATABASE, f"{DATABASE}-wal"):
         try:
             stat = (folder / name).stat()

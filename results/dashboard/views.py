@@ -15,24 +15,29 @@ class View:
     data: tuple[str, ...] = ()
 
 
+FIGURES = ("svg", "figure", "plot")
+QUESTIONS = View(name="questions", label="Questions", title="Questions")
 VIEWS = (
-    View(name="overview", label="Overview", title="Overview", scripts=("plot", "progress"), data=("columns",)),
-    View(name="progress", label="Progress", title="Progress", scripts=("plot", "progress"), data=("columns",)),
-    View(name="lineage", label="Lineage", title="Lineage", scripts=("plot", "lineage"), data=("columns", "candidates")),
-    View(name="questions", label="Questions", title="Questions", data=("columns",)),
-    View(name="scenarios", label="Scenarios", title="Scenarios", scripts=("plot", "scenarios"), data=("scenarios",)),
-    View(name="archive", label="Archive", title="Archive", scripts=("plot", "archive"), data=("archive",)),
+    View(name="overview", label="Overview", title="Overview", scripts=(*FIGURES, "panel", "progress"), data=("columns",)),
+    View(name="progress", label="Progress", title="Progress", scripts=(*FIGURES, "panel", "progress"), data=("columns",)),
+    View(
+        name="lineage", label="Lineage", title="Lineage", scripts=(*FIGURES, "tree", "panel", "lineage"),
+        data=("columns", "candidates"),
+    ),
+    QUESTIONS,
+    View(name="scenarios", label="Scenarios", title="Scenarios", scripts=(*FIGURES, "scenarios"), data=("scenarios",)),
+    View(name="archive", label="Archive", title="Archive", scripts=(*FIGURES, "archive"), data=("archive",)),
     View(name="failures", label="Failures", title="Failures"),
-    View(name="replay", label="Replay", title="The way to the best", scripts=("replay",)),
-    View(name="compare", label="Compare", title="Compare kernels"),
+    View(name="replay", label="Replay", title="The way to the best", scripts=("code", "replay")),
+    View(name="compare", label="Compare", title="Compare kernels", scripts=("code",)),
     View(name="arms", label="Arms", title="Who answered"),
-)
-CANDIDATE = View(name="candidate", label="Kernel", title="Kernel", scripts=("candidate",))
+)  # fmt: skip
+CANDIDATE = View(name="candidate", label="Kernel", title="Kernel", scripts=("code",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Where links lead, relative to the run's first page. ``written`` are the kernels that have a page in a report (None: live)."""
+    """Where links lead, relative to the run's first page. ``written``: the kernels with a page in a report; None: live."""
 
     written: Collection[str] | None = None
 
