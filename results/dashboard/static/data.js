@@ -193,9 +193,9 @@
 
   const WORDS = { live: "up to date", lost: "connection lost, trying again" };
   function badge(state) {
-    const node = document.getElementById("live");
-    if (!node || node.dataset.state === state) return;
-    node.dataset.state = state;
+    const node = document.querySelector(".badge[data-live]");
+    if (!node || node.dataset.live === state) return;
+    node.dataset.live = state;
     node.textContent = WORDS[state];
   }
 

@@ -5,7 +5,7 @@
   const el = ask.el;
 
   function start() {
-    const steps = [...document.querySelectorAll("[data-replay-step]")];
+    const steps = [...document.querySelectorAll("[data-replay] > [data-step]")];
     if (steps.length < 2) return;
     let at = Math.max(0, Math.min(steps.length - 1, Number(ask.state.get("at", 1)) - 1 || 0));
     const back = el("button", { type: "button", onclick: () => go(at - 1) }, "← Earlier");

@@ -62,8 +62,9 @@
   ask.tables = () => document.querySelectorAll("table.sortable").forEach((table, at) => {
     if (!table.tHead || !table.tBodies.length || table.querySelector(".sort")) return;
     const name = table.id || "table" + at;
+    if (table.tBodies[0].rows.length < 2) return;
     sorter(table, name);
-    if (table.tBodies[0].rows.length > 12) filterer(table, name);
+    if (table.matches(".filterable") || table.tBodies[0].rows.length > 12) filterer(table, name);
   });
   ask.tables();
 })();

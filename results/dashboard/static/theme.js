@@ -18,7 +18,7 @@
   });
 
   document.addEventListener("DOMContentLoaded", () => {
-    const button = document.getElementById("theme");
+    const button = document.querySelector("[data-theme-switch]");
     if (!button) return;
     const show = () => {
       const other = root.dataset.theme === "dark" ? "light" : "dark";
