@@ -3,12 +3,12 @@
   "use strict";
   const ask = window.ask;
   const el = ask.el;
-  const LANE_PX = 14;
   const AXES = [["step", "attempts"], ["time", "time"], ["cost", "cost"]];
   const X_TITLES = { step: "attempts, in the order of asking", time: "time since the start of the run", cost: "money spent on answers so far, US dollars" };
 
   function mountProgress(mount) {
     const compact = mount.dataset.compact !== undefined;
+    const LANE_PX = compact ? 9 : 14;
     const saved = (key, fallback) => (compact ? fallback : ask.state.get(key, fallback));
     let xKind = saved("x", "step");
     let yKind = saved("y", "");
@@ -71,7 +71,7 @@
     }
     function yTicks() {
       const { y0, y1 } = figure.view;
-      const wanted = Math.max(2, figure.plot.h / 56);
+      const wanted = Math.max(3, figure.plot.h / 56);
       return logY() ? ask.logTicks(y0, y1, wanted).map(([at, v]) => [at, v + "×"]) : ask.ticks(y0, y1, wanted).filter((v) => v >= 0).map((v) => [v, +v.toPrecision(6) + "×"]);
     }
 
