@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluator.outcome import Fitness, Verdict
 from evaluator.task_card import TaskCard
 from evolve.chat import charging, ledger_of
-from evolve.config import ConfigError, RunConfig, load_config, overridden, resumable, validated
+from evolve.config import CONFIG_FACT, ConfigError, RunConfig, load_config, overridden, resumable, validated
 from evolve.executors.base import Executor
 from evolve.journal import Journal
 from evolve.loop import Search
@@ -24,8 +24,6 @@ from results.mailbox import Mailbox
 from results.store import Store
 
 Observer = Callable[[Event], None]
-CONFIG_FACT = "config"
-"""The fact of a RunNoted that holds a changed configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

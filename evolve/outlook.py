@@ -1,11 +1,11 @@
 """How a run stands to its goal and its budgets, for those who look at it."""
 
+import json
 from dataclasses import replace
 
 from evaluator.outcome import Outcome
 from evaluator.task_card import TaskCard
-from evolve.api import CONFIG_FACT
-from evolve.config import BudgetTable, ConfigError, RunConfig, validated
+from evolve.config import CONFIG_FACT, BudgetTable, ConfigError, RunConfig, validated
 from evolve.goal import examine, parse_goal
 from results.dashboard.columns import Columns
 from results.dashboard.outlook import Budget, Condition, Outlook
@@ -38,15 +38,11 @@ def outlook(reader: Reader, columns: Columns) -> Outlook:
 
 def _configuration(reader: Reader, first: object) -> dict[str, object]:
     """The configuration as it is now: the last that a driver noted, or the one that the run began with."""
-    import json
-
     row = reader.connection.execute(CHANGED).fetchone()
     return dict(json.loads(row[0])) if row else dict(first) if isinstance(first, dict) else {}
 
 
-def _budgets(
-    limits: BudgetTable, candidates: int, spent_h: float, tokens: int, usd: float, gpu_h: float
-) -> tuple[Budget, ...]:
+def _budgets(limits: BudgetTable, candidates: int, spent_h: float, tokens: int, usd: float, gpu_h: float) -> tuple[Budget, ...]:
     """What is spent of each limit, those that are neither limited nor touched left out."""
     found = (
         Budget(name="Evaluations", spent=candidates, limit=limits.candidates, unit="candidates"),

@@ -1,5 +1,7 @@
 """Commands that show runs in a browser: dashboard, report."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,26 +28,35 @@ def dashboard(
 
     Reads only, while the search runs or after. ctrl-C stops it. From another machine: the address with an ssh tunnel is printed.
     """
-    served = _loaded()
-    folder, secret = _folder(where), token or (served.new_token() if ask or host not in served.LOOPBACK else None)
-    app = served.make_app(folder, token=secret, ask=_asking() if ask else None, outlook=served.outlook)
+    with _extra():
+        from evolve.outlook import outlook
+        from results.dashboard.app import make_app
+        from results.dashboard.guard import LOOPBACK
+        from results.dashboard.serve import address_of, listening, serve, tunnel_to
+    import secrets
+
+    folder = _folder(where)
+    if token is None and (ask or host not in LOOPBACK):
+        token = secrets.token_urlsafe(18)
+    app = make_app(folder, token=token, ask=_asking() if ask else None, outlook=outlook)
     try:
-        listener = served.listening(host, port)
+        listener = listening(host, port)
     except OSError as error:
         raise CommandError(
-            f"port {port} of {host} can't be listened at ({error.strerror or error}); choose another with --port", Exit.ENVIRONMENT
+            f"port {port} of {host} can't be listened at ({error.strerror or error}); choose another with --port",
+            Exit.ENVIRONMENT,
         ) from None
-    address = served.address(listener, secret)
+    address = address_of(listener, token)
 
     def ready() -> None:
         write([f"dashboard of {folder}: {address}"])
-        say(served.tunnel_advice(listener))
+        say(f"from another machine: {tunnel_to(listener)}, then open the same address there; ctrl-C stops the server")
         if open_page:
             import webbrowser
 
             webbrowser.open(address)
 
-    served.serve(app, listener, ready)
+    serve(app, listener, ready)
 
 
 def report(
@@ -56,9 +67,10 @@ def report(
 
     They open from disk without a server, with every figure working.
     """
-    _loaded()
-    from evolve.outlook import outlook
-    from results.dashboard.report import write_report
+    with _extra():
+        from results.dashboard.report import write_report
+
+        from evolve.outlook import outlook
     from results.folder import find_run
 
     folder = find_run(run)
@@ -93,14 +105,14 @@ def _asking() -> Any:
     return ask
 
 
-def _loaded() -> Any:
-    """The module that serves pages. Raises CommandError where the extra isn't installed."""
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Within it, a package of the extra that isn't installed becomes a CommandError that says how to install it."""
     try:
-        from evolve import showing
+        yield
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in PACKAGES:
             raise
         raise CommandError(
             f"the package {error.name} isn't installed; install it: pip install 'askevolve[dashboard]'", Exit.ENVIRONMENT
         ) from None
-    return showing

@@ -64,6 +64,7 @@ def make_app(
     routes = site.run_routes() if views.single else [Route("/", site.runs), *site.runs_routes()]
     app = Starlette(routes=routes, exception_handlers={RunError: site.failed, HTTPException: site.refused}, lifespan=lifespan)
     app.router.redirect_slashes = False
+    app.state.closing = False  # set when the server is about to stop, so that open streams end
     app.add_middleware(Guard, token=token)
     return app
 

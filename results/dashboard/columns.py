@@ -44,9 +44,10 @@ HEADLINE = f"SELECT COALESCE(({queries.VERIFIED}), ({queries.BEST}))"
 HELD = """
 SELECT COALESCE(SUM(json_extract(payload, '$.outcome.facts.lease_s')), 0.0),
     COALESCE(SUM(json_extract(payload, '$.outcome.facts.gpu_busy_s')), 0.0)
-FROM events WHERE seq > ? AND kind IN ('StepEvaluated', 'FinalMeasured')
+FROM events WHERE seq > ? AND kind IN ('StepEvaluated', 'FinalMeasured') AND instr(payload, '"lease_s"')
 """
 Column = NDArray[Any]
+BATCH = 5000
 
 
 class Columns:
@@ -97,7 +98,9 @@ class Columns:
             return
         since, self.seq = self.seq, last
         if since == 0:
-            self._take(db.execute(f"{ROWS} ORDER BY s.number").fetchall())
+            cursor = db.execute(f"{ROWS} ORDER BY s.number")
+            while rows := cursor.fetchmany(BATCH):
+                self._take(rows)
         else:
             numbers = [number for (number,) in db.execute(CHANGED, (since, int(self["number"][-1]) if self.rows else -1))]
             wanted = f"{ROWS} WHERE s.number IN (SELECT value FROM json_each(?)) ORDER BY s.number"

@@ -21,7 +21,8 @@ def replay_facts(sight: Sight) -> Facts:
         found, measured = reader.candidate(row.id), reader.outcome(row.id)
         asked = reader.step(row.step_number)
         steps.append({
-            "id": row.id, "number": row.step_number, "origin": row.origin.value, "language": row.language.value, "low": row.low, "geomean": row.geomean,
+            "id": row.id, "number": row.step_number, "origin": row.origin.value, "language": row.language.value,
+            "low": row.low, "geomean": row.geomean,
             "high": row.high, "verdict": row.verdict, **step_facts(asked),
             "ratio": ratios_to(measured, outcome, card).get("all"), "source": found.source if source is None else None,
             "diff": diff_lines(source, found.source) if source is not None else [],

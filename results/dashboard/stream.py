@@ -17,14 +17,14 @@ ALIVE_S = 15.0
 
 
 def changes(view: RunView, request: Request) -> StreamingResponse:
-    """Server-sent events ``{"seq": N}``: at once, and whenever something was stored; ends when the page goes away."""
+    """Server-sent events ``{"seq": N}``: at once, and whenever something was stored; ends with the page or the server."""
     return StreamingResponse(_ticks(view, request), media_type="text/event-stream")
 
 
 async def _ticks(view: RunView, request: Request) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     sent, spoke = -1, loop.time()
-    while not await request.is_disconnected():
+    while not (request.app.state.closing or await request.is_disconnected()):
         try:
             seq = await run_in_threadpool(view.seq)
         except RunError as error:
