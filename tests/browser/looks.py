@@ -1,8 +1,20 @@
 """What tests ask a page of the dashboard."""
 
+import time
 from typing import Any
 
 VIEWS = ("", "progress", "lineage", "questions", "scenarios", "archive", "failures", "replay", "compare", "arms")
+
+
+WAIT_S = 30.0
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait until an expression is true in the page. (Playwright's own waiting evaluates texts in the page, which its policy forbids.)"""
+    end = time.monotonic() + WAIT_S
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"never true: {expression}"
+        page.wait_for_timeout(20)
 
 
 def opened(page: Any, address: str) -> None:
@@ -10,9 +22,10 @@ def opened(page: Any, address: str) -> None:
     answer = page.goto(address)
     assert answer is None or answer.status == 200, f"{address}: {answer.status}"
     page.wait_for_selector(".badge[data-live=live]")
-    page.wait_for_function(
+    until(
+        page,
         "[...document.querySelectorAll('[data-chart]')].every((one) => one.querySelector('.empty') || "
-        "(one.querySelector('canvas') && window.evolveState.firstPaint_ms > 0))"
+        "(one.querySelector('canvas') && window.evolveState.firstPaint_ms > 0))",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from results.store import Store
-from tests.browser.looks import opened, state
+from tests.browser.looks import opened, state, until
 from tests.results.dashboard.many import write_many
 from tests.results.dashboard.runs import KINDS, grow, identity
 
@@ -59,10 +59,10 @@ def test_families_are_hidden_and_shown(small: str, page: Any) -> None:
     before = state(page)["drawnPoints"]
     wrong = page.locator("[data-family=wrong]")
     wrong.click()
-    page.wait_for_function(f"window.evolveState.drawnPoints === {before - 1}")
+    until(page, f"window.evolveState.drawnPoints === {before - 1}")
     assert "hide=wrong" in page.url
     wrong.click()
-    page.wait_for_function(f"window.evolveState.drawnPoints === {before}")
+    until(page, f"window.evolveState.drawnPoints === {before}")
 
 
 def test_zoom_pan_and_fit(small: str, page: Any) -> None:
@@ -72,7 +72,7 @@ def test_zoom_pan_and_fit(small: str, page: Any) -> None:
     box = page.locator(".stage").bounding_box()
     page.mouse.move(box["x"] + 600, box["y"] + 150)
     page.mouse.wheel(0, -400)
-    page.wait_for_function(f"{view} !== '{home}'")
+    until(page, f"{view} !== '{home}'")
     near = page.evaluate(view)
     page.mouse.down()
     page.mouse.move(box["x"] + 660, box["y"] + 170, steps=4)
@@ -95,7 +95,7 @@ def test_hovering_shows_the_question(small: str, page: Any) -> None:
         " if (f.options.hit(x, y) === 2) return [box.x + x, box.y + y]; }"
     )
     page.mouse.move(*at)
-    page.wait_for_function("document.querySelector('.tip blockquote')?.textContent === 'What does tile_size cost?'")
+    until(page, "document.querySelector('.tip blockquote')?.textContent === 'What does tile_size cost?'")
 
 
 def test_tables_sort_and_filter(small: str, page: Any) -> None:
@@ -149,7 +149,7 @@ def test_a_run_grows_while_it_is_open(view: str, tmp_path: Path, serve: Callable
         text = "step 3"
         for number in range(10, 15):
             text = grow(store, number, text, 1.5 + number / 10)
-    page.wait_for_function("window.evolveState.rows === 9")
+    until(page, "window.evolveState.rows === 9")
     assert page.evaluate("window.sameDocument") is True
     assert page.evaluate(f"JSON.stringify(ask.figures['{view}'].view)") == seen
     assert state(page)["selected"] == chosen
@@ -163,7 +163,7 @@ def test_the_overview_tells_the_new_best_by_itself(tmp_path: Path, serve: Callab
     page.evaluate("window.sameDocument = true")
     with Store.open(tmp_path / "run") as store:
         grow(store, 1, "seed a", 1.25)
-    page.wait_for_function("document.querySelector('#best-ratio').textContent.trim() === '1.250×'")
+    until(page, "document.querySelector('#best-ratio').textContent.trim() === '1.250×'")
     assert page.evaluate("window.sameDocument") is True
     assert page.locator(".stage canvas").count() == 2
 
@@ -175,5 +175,5 @@ def test_a_hundred_thousand_rows(view: str, tmp_path: Path, serve: Callable[...,
     assert state(page)["rows"] == 100_000
     assert state(page)["drawnPoints"] == 100_000
     page.evaluate(f"ask.figures['{view}'].zoom(0.05, 0.05, 500, 200)")
-    page.wait_for_function("window.evolveState.drawnPoints < 100000")
+    until(page, "window.evolveState.drawnPoints < 100000")
     assert re.fullmatch(r"[0-9a-f]{16}", page.evaluate("ask.idOf(99999) || ask.idOf(99998)"))

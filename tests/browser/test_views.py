@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from results.reader import Reader
-from tests.browser.looks import VIEWS, inked, opened, state
+from tests.browser.looks import VIEWS, inked, opened, state, until
 from tests.results.dashboard.runs import HOSTILE, KINDS
 
 pytestmark = pytest.mark.browser
@@ -58,7 +58,7 @@ def test_a_folder_of_runs_and_a_prefix(tmp_path: Path, serve: Callable[..., str]
     page.wait_for_selector(".badge[data-live=live]")
     for label in ("Progress", "Lineage", "Scenarios"):
         page.get_by_role("link", name=label, exact=True).click()
-        page.wait_for_function("window.evolveState && window.evolveState.firstPaint_ms > 0")
+        until(page, "window.evolveState && window.evolveState.firstPaint_ms > 0")
         assert "/behind/a/proxy/run/small/" in page.url
 
 

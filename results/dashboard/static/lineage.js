@@ -253,7 +253,8 @@
       [kin, heirs] = [[], []];
       if (row >= 0) {
         follow();
-        figure.centre(X(row), tree.y[row]);
+        if (quiet) figure.redraw();
+        else figure.centre(X(row), tree.y[row]);
         figure.say("Step " + ask.data.col.number[row] + ", " + (ask.verdictOf(row) || "no verdict") + ", " + ask.format.ratio(ask.data.col.geomean[row]));
       }
       window.evolveState.selected = row >= 0 ? ask.idOf(row) : null;
