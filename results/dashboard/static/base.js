@@ -105,6 +105,9 @@
     },
   };
 
+  // An address with another state, typed or followed on the same page, is shown as if it were opened anew.
+  window.addEventListener("hashchange", () => location.hash.includes("=") && location.reload());
+
   /** Hands a text to the person as a file. */
   ask.save = function (name, type, content) {
     const address = URL.createObjectURL(new Blob([content], { type }));

@@ -9,7 +9,7 @@
   const bodies = figures.map((figure) => {
     const body = ask.el("div", { class: "chart-body" });
     figure.prepend(body);
-    for (const name of ["compact", "goal"]) if (figure.dataset[name] !== undefined) body.dataset[name] = figure.dataset[name];
+    for (const name of ["compact", "goal", "chosen"]) if (figure.dataset[name] !== undefined) body.dataset[name] = figure.dataset[name];
     return body;
   });
 

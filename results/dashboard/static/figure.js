@@ -96,7 +96,7 @@
     centre(x, y) {
       const { view } = this;
       const [w, h] = [(view.x1 - view.x0) / 2, (view.y1 - view.y0) / 2];
-      if (x > view.x0 + w * 0.1 && x < view.x1 - w * 0.1 && y > view.y0 + h * 0.1 && y < view.y1 - h * 0.1) return this.redraw();
+      if (x > view.x0 + w * 0.02 && x < view.x1 - w * 0.02 && y > view.y0 + h * 0.02 && y < view.y1 - h * 0.02) return this.redraw();
       this.view = { x0: x - w, x1: x + w, y0: y - h, y1: y + h };
       this.moved = true;
       this._changed();

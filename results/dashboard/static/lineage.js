@@ -242,7 +242,7 @@
       return found;
     }
 
-    function choose(row) {
+    function choose(row, quiet) {
       chosen = row;
       [kin, heirs] = [[], []];
       if (row >= 0) {
@@ -251,7 +251,7 @@
         figure.say("Step " + ask.data.col.number[row] + ", " + (ask.verdictOf(row) || "no verdict") + ", " + ask.format.ratio(ask.data.col.geomean[row]));
       }
       window.evolveState.selected = row >= 0 ? ask.idOf(row) : null;
-      ask.state.set({ step: row >= 0 ? ask.data.col.number[row] : null });
+      if (!quiet) ask.state.set({ step: row >= 0 ? ask.data.col.number[row] : null });
       ask.kinPanel(panel, { row, kin, heirs: heirs.length, choose });
       figure._mark();
     }
@@ -303,15 +303,6 @@
       if (colourBy === "speed") scale.replaceChildren(el("span", { class: "soft" }, "half as fast"), el("i", { class: "ramp" }), el("span", { class: "soft" }, "twice as fast"));
       else scale.replaceChildren(...(ask.data.names.layers || []).map((name, k) => el("span", { class: "chip" }, el("i", { class: "dot layer-" + (k % LAYER_COLOURS) }), name)));
     };
-    const find = el("input", { type: "search", placeholder: "Find an id or a step", "aria-label": "Find a candidate by the beginning of its id, or a step by its number", onchange: () => {
-      const text = find.value.trim();
-      if (!text) return;
-      let row = ask.rowOfId(text);
-      if (row < 0 && /^\d+$/.test(text)) row = ask.rowOfStep(Number(text));
-      find.setAttribute("aria-invalid", String(row < 0));
-      if (row >= 0) choose(row);
-      else figure.say("No candidate begins with " + text);
-    } });
     figure.tools.append(
       ask.choice("Across", [["generation", "generations"], ["attempt", "attempts"]], across, (value) => {
         across = value;
@@ -324,7 +315,7 @@
         ask.state.set({ colour: value === "verdict" ? null : value });
         showLegend();
         figure.redraw();
-      }), find, legend);
+      }), legend);
     const shared = ask.legend(chips, () => {
       hidden.clear();
       shared.forEach((name) => hidden.add(name));
@@ -334,7 +325,7 @@
     showLegend();
     prepare();
     const wanted = ask.state.get("step", null);
-    choose(wanted !== null ? Math.max(-1, ask.rowOfStep(Number(wanted))) : -1);
+    choose(wanted !== null ? Math.max(-1, ask.rowOfStep(Number(wanted))) : mount.dataset.chosen ? ask.rowOfId(mount.dataset.chosen) : -1, true);
     ask.onchange(prepare);
   }
 

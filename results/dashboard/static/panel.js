@@ -25,6 +25,8 @@
     return words.filter(([flag]) => flags & flag).map(([, word]) => word);
   }
 
+  const chips = (row) => (marks(row).length ? el("p", { class: "marks" }, ...marks(row).map((word) => el("span", { class: "mark-chip" }, word))) : null);
+
   function headline(row) {
     const { col } = ask.data;
     const verdict = ask.verdictOf(row);
@@ -65,7 +67,7 @@
     const id = ask.idOf(row);
     return el("div", { class: "tip-body" }, headline(row), quote(row), subject(row) ? el("p", { class: "dim" }, subject(row)) : null,
       el("p", { class: "dim mono" }, ["step " + ask.format.count(col.number[row]), id.slice(0, 10), "island " + col.island[row]].filter(Boolean).join(" · ")),
-      marks(row).length ? el("p", { class: "marks" }, ...marks(row).map((word) => el("span", { class: "mark-chip" }, word))) : null);
+      chips(row));
   };
 
   function fact(name, value) {
@@ -73,26 +75,28 @@
   }
   const gain = (value) => (Number.isFinite(value) ? (value >= 0 ? "+" : "") + (100 * Math.expm1(value)).toFixed(1) + " %" : null);
 
+  /** How to read the tree and walk through it. */
+  function help(open) {
+    const keys = [["click", "choose a step"], ["double click", "open its page"], ["← →", "parent, leading child"], ["↑ ↓", "siblings"], ["End", "the best"],
+      ["+ − 0", "closer, further, all"], ["wheel, drag", "zoom, move"], ["Shift, Alt", "zoom one way only"]];
+    return el("details", { open }, el("summary", {}, "How to read and walk the tree"),
+      el("p", {}, "Each dot is a step, to the right of the one it changed. The thick line is the way to the best, the star the best itself; failures stay where they happened."),
+      el("dl", { class: "keys" }, ...keys.map(([key, word]) => el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, word)))));
+  }
+
   /** Fills the panel with a row, or with how to use the tree where none is chosen. `kin` is the way to the seed, the row first. */
   ask.kinPanel = function (panel, { row, kin, heirs, choose }) {
-    if (row < 0) {
-      panel.replaceChildren(el("h2", {}, "Every step of the search"),
-        el("p", {}, "Each dot is a step, to the right of the one it changed. The thick line is the way to the best, the star the best itself; failures stay where they happened."),
-        el("dl", { class: "keys" }, ...[["click", "choose a step, see its question and its way from the seed"], ["double click", "open its page"], ["← →", "parent, leading child"],
-          ["↑ ↓", "brother or sister"], ["End", "the best"], ["+ − 0", "closer, further, everything"], ["wheel, drag", "zoom, move; with Shift across only"]]
-          .map(([key, word]) => el("div", {}, el("dt", {}, el("kbd", {}, key)), el("dd", {}, word)))));
-      return;
-    }
+    if (row < 0) return panel.replaceChildren(el("h2", {}, "Every step of the search"), help(true));
     const { col } = ask.data;
     const id = ask.idOf(row);
-    panel.replaceChildren(el("h2", {}, "Step " + ask.format.count(col.number[row])), headline(row), quote(row), el("p", { class: "dim" }, subject(row)),
+    panel.replaceChildren(...[el("h2", {}, "Step " + ask.format.count(col.number[row])), headline(row), quote(row), el("p", { class: "dim" }, subject(row)), chips(row),
       el("dl", { class: "facts" }, fact("Gain over its parent", gain(col.gain[row])), fact("Predicted, times its parent", col.predicted[row] > 0 ? ask.format.ratio(col.predicted[row]) : null),
         fact("Generation", String(col.depth[row])), fact("Island", String(col.island[row])), fact("Answer took", col.answer_s[row] > 0 ? ask.format.seconds(col.answer_s[row]) : null),
-        fact("Evaluation took", col.eval_s[row] > 0 ? ask.format.seconds(col.eval_s[row]) : null), fact("Descendants", ask.format.count(heirs)), fact("State", marks(row).join(", ") || null)),
+        fact("Evaluation took", col.eval_s[row] > 0 ? ask.format.seconds(col.eval_s[row]) : null), fact("Descendants", ask.format.count(heirs))),
       id ? el("p", {}, el("a", { class: "button", href: ask.candidatePage(id) }, "Open candidate " + id.slice(0, 10))) : null,
       el("h3", {}, kin.length > 1 ? "From the seed, in " + (kin.length - 1) + (kin.length === 2 ? " edit" : " edits") : "A root of the tree"),
       el("ol", { class: "kin" }, ...[...kin].reverse().map((at) => el("li", {}, el("button", { type: "button", "aria-current": at === row ? "step" : null, onclick: () => choose(at) },
         el("i", { class: "dot f-" + ask.familyOf(ask.verdictOf(at)) }), el("span", { class: "kin-name" }, ask.entryOf(at) || (col.flags[at] & ask.FLAG.seed ? "seed" : "step " + col.number[at])),
-        el("b", {}, col.geomean[at] > 0 ? ask.format.ratio(col.geomean[at]) : "–"))))));
+        el("b", {}, col.geomean[at] > 0 ? ask.format.ratio(col.geomean[at]) : "–"))))), help(false)].filter(Boolean));
   };
 })();
