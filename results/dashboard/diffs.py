@@ -30,13 +30,23 @@ def delta(old: str, new: str) -> list[list[Any]]:
     puts these; ``patched`` undoes it.
     """
     before, after = old.split("\n"), new.split("\n")
-    found: list[list[Any]] = []
-    for tag, i1, i2, j1, j2 in _matcher(before, after).get_opcodes():
+    head = _alike(before, after)
+    tail = _alike(before[head:][::-1], after[head:][::-1])
+    middle = after[head : len(after) - tail]
+    found: list[list[Any]] = [[0, head]]
+    for tag, i1, i2, j1, j2 in _matcher(before[head : len(before) - tail], middle).get_opcodes():
         if tag == "equal":
-            found.append([i1, i2])
+            found.append([head + i1, head + i2])
         elif j2 > j1:
-            found.append(after[j1:j2])
-    return found
+            found.append(middle[j1:j2])
+    found.append([len(before) - tail, len(before)])
+    return [one for one in found if not isinstance(one[0], int) or one[1] > one[0]]
+
+
+def _alike(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many lines at the beginning are the same."""
+    differs = (k for k, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
+    return next(differs, min(len(before), len(after)))
 
 
 def patched(old: str, operations: Sequence[Sequence[Any]]) -> str:

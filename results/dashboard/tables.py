@@ -30,7 +30,7 @@ WORDS = {
 
 def table(view: RunView, name: str) -> bytes:
     """The table of this name as UTF-8, one title line first. Raises KeyError where there is none, RunError."""
-    if name in ("steps", "progress", "lineage"):
+    if name == "steps":
         with view.sight() as sight:
             return written([title for title, _ in LAYOUT], _steps(sight.columns))
     if name == "scenarios":
@@ -41,7 +41,7 @@ def table(view: RunView, name: str) -> bytes:
     return written(titles, ([row[title] for title in titles] for row in rows))
 
 
-NAMES_OF_TABLES = ("steps", "progress", "lineage", "scenarios", *LISTS)
+NAMES_OF_TABLES = ("steps", "scenarios", *LISTS)
 
 
 def written(titles: Sequence[str], rows: Rows) -> bytes:

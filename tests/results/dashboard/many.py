@@ -121,9 +121,7 @@ class Search:
         question = event["question"]
         if question is not None:
             entry = self.chance.randrange(ENTRIES)
-            text = (
-                f"Question {entry}: {self.chance.randrange(255)} registers at step {number}: what would a tile half as wide cost?"
-            )
+            text = f"Question {entry}: {self.chance.randrange(255)} registers at step {number}: what would half a tile cost?"
             question |= {
                 "entry_id": f"entry_{entry}", "layer": LAYERS[entry % len(LAYERS)].value, "text": text, "id": hash_text(text),
                 "moment": self.chance.choice(MOMENTS).value,
