@@ -124,7 +124,8 @@ def source_of(number: int, parent: str) -> str:
         return (
             f'/* @plan block = 128, stages = 2 */\n#include "tile.cuh"\n\n// seed {number}\n'
             "__global__ void __launch_bounds__(384, 1) attention(const __nv_bfloat16* __restrict__ q, float scale) {\n"
-            '    extern __shared__ char smem[];\n    float m = -INFINITY, l = 0.0f;\n    asm volatile("bar.sync 1, 128;" ::: "memory");\n'
+            "    extern __shared__ char smem[];\n    float m = -INFINITY, l = 0.0f;\n"
+            '    asm volatile("bar.sync 1, 128;" ::: "memory");\n'
             f"    for (int tile = 0; tile < n_tiles; ++tile) {{\n{loop}\n        m = fmaxf(m, row_max(acc));\n"
             "        l = l * exp2f(m_old - m) + row_sum(acc);\n    }\n    store(out, acc, 1.0f / l);\n}\n"
         )

@@ -10,7 +10,7 @@ WAIT_S = 30.0
 
 
 def until(page: Any, expression: str) -> None:
-    """Wait until an expression is true in the page. (Playwright's own waiting evaluates texts there, which the policy forbids.)"""
+    """Wait until an expression is true in the page. (Playwright's own waiting evaluates texts, which the policy forbids.)"""
     end = time.monotonic() + WAIT_S
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"never true: {expression}"
