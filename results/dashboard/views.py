@@ -32,7 +32,7 @@ VIEWS = (
     View(name="compare", label="Compare", title="Compare kernels", scripts=("code",)),
     View(name="arms", label="Arms", title="Who answered"),
 )  # fmt: skip
-CANDIDATE = View(name="candidate", label="Kernel", title="Kernel", scripts=("code",))
+CANDIDATE = View(name="candidate", label="Kernel", title="Kernel", scripts=("kernel", "code"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,7 +85,7 @@
   ask.ramp = function (log2) {
     const at = Math.max(-1, Math.min(1, log2));
     const [middle, end] = [ask.rgb("ramp-0"), ask.rgb(at < 0 ? "ramp-slow" : "ramp-fast")];
-    return middle.map((value, k) => value + (end[k] - value) * Math.abs(at) ** 0.7);
+    return middle.map((value, k) => value + (end[k] - value) * Math.sqrt(Math.abs(at)));
   };
 
   /** The state of a view, kept in the part of the address after #, so that an address shows what its sender saw. */

@@ -134,6 +134,11 @@
     function drawLabels(pen, rows) {
       const rowHeight = figure.py(1) - figure.py(0);
       if (across !== "generation" || unit() < 96 || rowHeight < 11) return;
+      const { plot } = figure;
+      pen.save();
+      pen.beginPath();
+      pen.rect(plot.x, plot.y, plot.w, plot.h);
+      pen.clip();
       pen.font = ask.font(11);
       pen.textBaseline = "bottom";
       let count = 0;
@@ -154,6 +159,7 @@
         const letters = Math.floor(room / 5.6);
         if (letters > 5) pen.fillText(entry.length > letters ? entry.slice(0, letters - 1) + "…" : entry, x - 10, y - 4);
       }
+      pen.restore();
     }
 
     function draw(pen) {
@@ -247,7 +253,8 @@
       [kin, heirs] = [[], []];
       if (row >= 0) {
         follow();
-        figure.centre(X(row), tree.y[row]);
+        if (quiet) figure.redraw();
+        else figure.centre(X(row), tree.y[row]);
         figure.say("Step " + ask.data.col.number[row] + ", " + (ask.verdictOf(row) || "no verdict") + ", " + ask.format.ratio(ask.data.col.geomean[row]));
       }
       window.evolveState.selected = row >= 0 ? ask.idOf(row) : null;

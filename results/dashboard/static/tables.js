@@ -31,7 +31,8 @@
         sort(at, falling);
         ask.state.set({ [name + ".sort"]: (falling ? "-" : "") + at });
       } });
-      button.append(...head.childNodes);
+      if (head.querySelector("a")) button.setAttribute("aria-label", "Sort by " + head.textContent.trim());
+      else button.append(...head.childNodes);
       head.append(button);
       head.setAttribute("aria-sort", "none");
     });
