@@ -58,6 +58,9 @@ def make_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if views.single:  # read before the first visitor comes
+            with contextlib.suppress(RunError):
+                await run_in_threadpool(facts_of, views.view(), "run")
         yield
         views.close()
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from results.dashboard.payloads import as_text, sql_text
 from results.dashboard.questions import parent_ratio
 from results.dashboard.view import Facts, Sight
 
-ARMS = """
-SELECT COALESCE(s.answerer, '') AS answerer, COALESCE(json_extract(e.payload, '$.answer.model'), '') AS model, s.origin AS origin,
+ARMS = f"""
+SELECT COALESCE(s.answerer, '') AS answerer, {sql_text("$.answer.model")} AS model, s.origin AS origin,
     s.number, s.rejection IS NULL AND s.duplicate_of IS NULL AND s.candidate_id IS NOT NULL, o.verdict IN ('OK', 'SLOWER'),
     s.accepted, s.gain, s.tokens, s.cost_usd, s.answer_s, o.wall_s
 FROM steps s JOIN events e ON e.seq = s.asked_seq LEFT JOIN outcomes o ON o.step_number = s.number WHERE s.origin <> 'seed'
@@ -25,8 +26,8 @@ def arm_facts(sight: Sight) -> Facts:
     arms: dict[tuple[str, str, str], dict[str, Any]] = {}
     for answerer, model, origin, number, *figures in sight.reader.connection.execute(ARMS):
         arm = arms.setdefault(
-            (answerer, model, origin),
-            {"answerer": answerer, "model": model, "origin": origin, "asked": 0, **dict.fromkeys(SUMS, 0), "rows": []},
+            (answerer, as_text(model), origin),
+            {"answerer": answerer, "model": as_text(model), "origin": origin, "asked": 0, **dict.fromkeys(SUMS, 0), "rows": []},
         )
         arm["asked"] += 1
         for name, value in zip(SUMS, figures, strict=True):

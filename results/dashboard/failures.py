@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from results.dashboard.payloads import as_text, sql_text
 from results.dashboard.view import Facts, Sight
 from results.text import one_line
 
@@ -12,8 +13,8 @@ SELECT s.number, s.candidate_id, o.verdict, o.stage, o.message, s.entry_id
 FROM outcomes o JOIN steps s ON s.number = o.step_number
 WHERE o.verdict NOT IN ('OK', 'SLOWER') ORDER BY s.number
 """
-REJECTED = """
-SELECT s.number, json_extract(e.payload, '$.rejected.reason'), json_extract(e.payload, '$.rejected.message'), s.entry_id
+REJECTED = f"""
+SELECT s.number, s.rejection, {sql_text("$.rejected.message")}, s.entry_id
 FROM steps s JOIN events e ON e.seq = s.asked_seq WHERE s.rejection IS NOT NULL ORDER BY s.number
 """
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -25,7 +26,7 @@ def failure_facts(sight: Sight) -> Facts:
     for number, candidate_id, verdict, stage, message, entry in sight.reader.connection.execute(FAILED):
         _count(groups, (stage, verdict, alike(message)), number, candidate_id, message, entry)
     for number, reason, message, entry in sight.reader.connection.execute(REJECTED):
-        _count(groups, ("answer", reason, alike(message or "")), number, None, message or "", entry)
+        _count(groups, ("answer", reason, alike(as_text(message))), number, None, as_text(message), entry)
     found = sorted(groups.values(), key=lambda group: (-group["steps"], group["first"]["number"]))
     return {
         "groups": [{**group, "entries": sorted(group["entries"])[:5]} for group in found[:GROUPS]],

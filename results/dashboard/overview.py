@@ -10,6 +10,7 @@ from population.candidate import short_id
 from results.dashboard.advice import advice, warnings
 from results.dashboard.codes import Flag
 from results.dashboard.columns import Columns
+from results.dashboard.payloads import as_text, sql_text
 from results.dashboard.view import Facts, Sight
 from results.mailbox import Mailbox
 from results.outcome_text import opponent_name
@@ -122,5 +123,5 @@ def latest_facts(sight: Sight) -> list[dict[str, Any]]:
 
 def note_texts(sight: Sight) -> list[dict[str, Any]]:
     """The last notes of the run, newest first, with their times (seconds since 1970)."""
-    query = "SELECT at, json_extract(payload, '$.text') FROM events WHERE kind = 'RunNoted' ORDER BY seq DESC LIMIT ?"
-    return [{"at": at, "text": text} for at, text in sight.reader.connection.execute(query, (NOTES,))]
+    query = f"SELECT at, {sql_text('$.text')} FROM events e WHERE kind = 'RunNoted' ORDER BY seq DESC LIMIT ?"
+    return [{"at": at, "text": as_text(text)} for at, text in sight.reader.connection.execute(query, (NOTES,))]

@@ -19,7 +19,7 @@ from results.dashboard.views import CANDIDATE, VIEWS, Links
 from results.reader import Reader
 
 TOP = 200
-MOST_PAGES = 400
+MOST_PAGES = 300
 """Kernels with a page of their own; ``candidate.html`` shows every other from the data."""
 ACCEPTED = "SELECT candidate_id FROM steps WHERE accepted AND candidate_id IS NOT NULL ORDER BY number DESC LIMIT ?"
 DRAWN = ("run", "scenarios", "archive")

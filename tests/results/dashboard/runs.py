@@ -88,7 +88,7 @@ def hostile(folder: Path) -> None:
             timings = tuple(replace(one, scenario=names[0].name, opponent=HOSTILE) for one in found.timings)
             found = replace(found, message=HOSTILE, fault=fault, timings=timings, facts={HOSTILE: HOSTILE}, notes=(HOSTILE,))
             store.append(step, replace(evaluated(number, text), outcome=found))
-            store.append(folded(number, text if verdict is Verdict.OK else None, accepted=verdict is Verdict.OK, status=HOSTILE))
+            store.append(folded(number, f"{HOSTILE} 1", accepted=verdict is Verdict.OK, status="added"))
         store.append(asked(3, None, "seed a", entry=HOSTILE, rejected=Rejection.NO_CODE))
 
 
