@@ -4,8 +4,8 @@
 
 Prints a table: milliseconds, medians of several tries. ``first paint`` is from the start of the navigation to the first frame
 with all rows drawn; ``frame`` is the work of one zoomed or panned picture; ``delta`` is from the stream's word that 100 rows
-came, through request, answer, decoding and layout, to the end of the frame that shows them. The stream itself waits up to 0.5 s before
-its word.
+came, through request, answer, decoding and layout, to the end of the frame that shows them. The stream itself waits up to
+0.5 s before its word.
 """
 
 import statistics
