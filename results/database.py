@@ -104,7 +104,7 @@ def connect_copy(folder: Path) -> sqlite3.Connection:
         for name in (DATABASE, f"{DATABASE}-wal"):
             if (folder / name).exists():
                 shutil.copyfile(folder / name, Path(scratch) / name)
-        copy = sqlite3.connect(":memory:", isolation_level=None)
+        copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         disk = sqlite3.connect(Path(scratch) / DATABASE)
         try:
             disk.backup(copy)
@@ -123,7 +123,7 @@ def _log_size(folder: Path) -> int:
 
 def _try_connect(uri: str) -> sqlite3.Connection | None:
     """A connection that has read something, or None where the file can't be opened this way."""
-    db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=WAIT_S)
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=WAIT_S, check_same_thread=False)
     try:
         db.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError as error:

@@ -1,7 +1,8 @@
 """The read-only side of a run, for terminals, pages and exports: live, finished, crashed or on a read-only disk."""
 
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,8 @@ R = TypeVar("R")
 
 class Reader:
     """A run, open for reading. Sees what is stored at the moment of each call; never changes or blocks the run.
+
+    Any thread may use it, one at a time.
 
     Make one with ``open``; it is a context manager.
     """
@@ -165,6 +168,11 @@ class Reader:
     def steps(self, since: int = 0) -> tuple[StepRow, ...]:
         """Steps from number ``since`` on, in the order of asking."""
         return self._values(StepRow, f"{queries.STEPS} WHERE s.number >= ? ORDER BY s.number", (since,))
+
+    def steps_in(self, numbers: Sequence[int]) -> tuple[StepRow, ...]:
+        """The steps with these numbers, in the order of asking; those never asked are left out."""
+        query = f"{queries.STEPS} WHERE s.number IN (SELECT value FROM json_each(?)) ORDER BY s.number"
+        return self._values(StepRow, query, (json.dumps(list(numbers)),))
 
     def step(self, number: int) -> StepAsked:
         """One proposal with the whole question and answer. Raises IndexError where it was never asked."""

@@ -5,7 +5,20 @@ import sys
 
 import typer
 
-from evolve.cli import answering, banking, comparing, housekeeping, inspecting, mcp, measuring, merging, searching, setup, tasks
+from evolve.cli import (
+    answering,
+    banking,
+    comparing,
+    dashboard,
+    housekeeping,
+    inspecting,
+    mcp,
+    measuring,
+    merging,
+    searching,
+    setup,
+    tasks,
+)
 from evolve.cli.errors import translate
 from evolve.cli.output import Exit, reported, say
 
@@ -27,7 +40,7 @@ app = typer.Typer(
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
                 inspecting.diff, inspecting.lineage, answering.answer, answering.ask, measuring.evaluate, measuring.final,
-                 comparing.compare, merging.merge, mcp.mcp, housekeeping.gc):  # fmt: skip
+                 comparing.compare, merging.merge, dashboard.dashboard, dashboard.report, mcp.mcp, housekeeping.gc):  # fmt: skip
     app.command()(command)
 app.command("list")(inspecting.list_runs)
 app.command("next")(answering.next_prompt)

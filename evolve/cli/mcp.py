@@ -9,7 +9,7 @@ from evolve.cli.output import CommandError, Exit
 
 
 def mcp(root: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of runs.")] = Path("runs")) -> None:
-    """Serve next, answer, evaluate, status and show to a coding agent.
+    """Serve next, answer, evaluate, status, show to a coding agent.
 
     Speaks the Model Context Protocol on standard input and output; an MCP client starts this command itself (docs/models.md).
     """

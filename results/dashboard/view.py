@@ -1,0 +1,135 @@
+"""A run as a server keeps it open: one reader, the cached columns, and facts that are computed once for each state."""
+
+import json
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from results.dashboard.columns import Columns
+from results.dashboard.outlook import Outlook, nothing_known
+from results.errors import RunMissing
+from results.folder import DATABASE, holds_run
+from results.lock import is_locked
+from results.reader import Reader
+
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What facts are made from: a reader, the columns in the same state, and what the search says of its goal and budgets."""
+
+    reader: Reader
+    columns: Columns
+    outlook: Callable[[Reader, Columns], Outlook]
+
+
+class RunView:
+    """A run that is open for as long as the server runs. Safe to use from any thread; the run's writer is never held up.
+
+    ``outlook`` tells what the columns don't know: goal, budgets, workers. The reader is opened again when the store's files
+    changed, so that a run that was replaced, or is read through a copy, is seen as it is now.
+    """
+
+    def __init__(self, folder: Path, outlook: Callable[[Reader, Columns], Outlook] = nothing_known) -> None:
+        self.folder = folder
+        self._outlook = outlook
+        self._lock = threading.RLock()
+        self._columns = Columns()
+        self._reader: Reader | None = None
+        self._seen: object = None
+        self._memory: dict[str, tuple[object, Facts]] = {}
+
+    @contextmanager
+    def sight(self) -> Iterator[Sight]:
+        """Reader and columns as the run is now, for this thread alone while inside. Raises RunError."""
+        with self._lock:
+            found = _signature(self.folder)
+            if self._reader is None or found != self._seen:
+                self.close()
+                self._reader = Reader.open(self.folder)
+                self._columns.refresh(self._reader)
+                self._seen = found
+            yield Sight(reader=self._reader, columns=self._columns, outlook=self._outlook)
+
+    def seq(self) -> int:
+        """The last sequence number stored."""
+        with self.sight() as sight:
+            return sight.columns.seq
+
+    def wire(self, since: int) -> bytes:
+        """The columns' rows that are new or changed after event ``since``, as bytes."""
+        with self.sight() as sight:
+            return sight.columns.wire(since)
+
+    def facts(self, name: str, make: Callable[[Sight], Facts]) -> Facts:
+        """What ``make`` says, computed once for each state of the run (a driver that comes or goes changes it too)."""
+        with self.sight() as sight:
+            state = (sight.columns.seq, is_locked(self.folder))
+            if name not in self._memory or self._memory[name][0] != state:
+                self._memory[name] = state, make(sight)
+            return self._memory[name][1]
+
+    def close(self) -> None:
+        """Let go of the store."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+
+class Views:
+    """The runs that a server shows: the one in ``folder``, or all those below it, each opened when it is first looked at."""
+
+    def __init__(self, folder: Path, outlook: Callable[[Reader, Columns], Outlook] = nothing_known) -> None:
+        self.folder = folder
+        self.single = holds_run(folder)
+        self._outlook = outlook
+        self._open: dict[str, RunView] = {}
+        self._lock = threading.Lock()
+
+    def view(self, name: str = "") -> RunView:
+        """The run of this name, or the only one. Raises RunMissing."""
+        folder = self.folder / name
+        if name.startswith(".") or not holds_run(folder):
+            raise RunMissing(folder, "There is no run of this name", "The list of runs says which there are.")
+        with self._lock:
+            return self._open.setdefault(name, RunView(folder, self._outlook))
+
+    def close(self) -> None:
+        """Let go of every store."""
+        for view in self._open.values():
+            view.close()
+
+
+def as_json(value: object) -> bytes:
+    """ASCII JSON of facts; numbers that aren't finite become null, as JSON has no word for them."""
+    return json.dumps(finite(value), separators=(",", ":")).encode()
+
+
+def finite(value: Any) -> Any:
+    """The value with null in place of NaN and infinities, at any depth."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+def _signature(folder: Path) -> object:
+    """Changes whenever something may have been stored: the files of the store with their sizes and times."""
+    found: list[tuple[int, int, int] | None] = []
+    for name in (DATABASE, f"{DATABASE}-wal"):
+        try:
+            stat = (folder / name).stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return tuple(found)
