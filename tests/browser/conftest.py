@@ -14,11 +14,16 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 START_S = 20.0
 
 
+def browser_path() -> str | None:
+    """This machine's Chromium; None where there is none."""
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Headless Chromium of this machine; skips where it or Playwright is missing."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright isn't installed: pip install 'askevolve[browser]'")
-    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    path = browser_path()
     if path is None:
         pytest.skip("Chromium isn't installed")
     with playwright.sync_playwright() as started:
@@ -45,7 +50,8 @@ def served(folder: Path, prefix: str = "") -> Iterator[str]:
     thread.start()
     until = time.monotonic() + START_S
     while not server.started:
-        assert thread.is_alive() and time.monotonic() < until, "the server didn't start"
+        assert thread.is_alive(), "the server didn't start"
+        assert time.monotonic() < until, "the server took too long to start"
         time.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}{prefix}/"
@@ -69,7 +75,7 @@ def page(browser: Any) -> Iterator[Any]:
     found = context.new_page()
     found.set_default_timeout(30_000)
     wrong: list[str] = []
-    found.on("console", lambda message: message.type in ("error", "warning") and wrong.append(f"{message.text} ({message.location})"))
+    found.on("console", lambda said: said.type in ("error", "warning") and wrong.append(f"{said.text} ({said.location})"))
     found.on("pageerror", lambda error: wrong.append(f"{error}\n{error.stack}"))
     found.on("dialog", lambda dialog: (wrong.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
     found.on("request", lambda request: is_ours(request.url) or wrong.append(f"a request to {request.url}"))

@@ -10,7 +10,7 @@ WAIT_S = 30.0
 
 
 def until(page: Any, expression: str) -> None:
-    """Wait until an expression is true in the page. (Playwright's own waiting evaluates texts in the page, which its policy forbids.)"""
+    """Wait until an expression is true in the page. (Playwright's own waiting evaluates texts, which the policy forbids.)"""
     end = time.monotonic() + WAIT_S
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"never true: {expression}"
@@ -38,7 +38,8 @@ def state(page: Any) -> dict[str, Any]:
 def inked(page: Any) -> int:
     """How many pixels of the first figure hold anything."""
     count: int = page.evaluate(
-        "() => { const c = document.querySelector('.stage canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        "() => { const c = document.querySelector('.stage canvas');"
+        " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
         " let n = 0; for (let k = 3; k < d.length; k += 4) n += d[k] > 0; return n; }"
     )
     return count

@@ -159,11 +159,11 @@ def test_a_run_grows_while_it_is_open(view: str, tmp_path: Path, serve: Callable
 def test_the_overview_tells_the_new_best_by_itself(tmp_path: Path, serve: Callable[..., str], page: Any) -> None:
     KINDS["one"](tmp_path / "run")
     opened(page, serve(tmp_path / "run"))
-    assert page.locator("#best-ratio").inner_text() == "0.700×"
+    assert page.locator("#best-ratio").inner_text().startswith("0.700")
     page.evaluate("window.sameDocument = true")
     with Store.open(tmp_path / "run") as store:
         grow(store, 1, "seed a", 1.25)
-    until(page, "document.querySelector('#best-ratio').textContent.trim() === '1.250×'")
+    until(page, "document.querySelector('#best-ratio').textContent.trim().startsWith('1.250')")
     assert page.evaluate("window.sameDocument") is True
     assert page.locator(".stage canvas").count() == 2
 

@@ -4,6 +4,7 @@
   "use strict";
   const ask = window.ask;
   const AGAIN_MS = 4000;
+  const SHARE = 20; // a page that took long to make isn't asked for again before this many times as long
   const WITH_ROWS = new Set(["progress", "lineage"]);
   const figures = [...document.querySelectorAll("[data-chart]")].filter((figure) => ask[figure.dataset.chart]);
   const bodies = figures.map((figure) => {
@@ -12,13 +13,6 @@
     for (const name of ["compact", "goal", "chosen"]) if (figure.dataset[name] !== undefined) body.dataset[name] = figure.dataset[name];
     return body;
   });
-
-  function enhance() {
-    for (const button of document.querySelectorAll("button[data-svg]")) {
-      button.hidden = !ask.figures || !ask.figures[button.dataset.svg];
-      button.onclick = () => ask.save(button.dataset.svg + ".svg", "image/svg+xml", ask.exportSvg(button.dataset.svg));
-    }
-  }
 
   /** Puts the page's new words and tables into the old place; figures stay, with what is chosen and where they are zoomed to. */
   function swap(fresh) {
@@ -34,7 +28,6 @@
     if (figures.some((figure) => figure.contains(active))) active.focus({ preventScroll: true });
     if (ask.tables) ask.tables();
     if (ask.code) ask.code();
-    enhance();
   }
   /** Whether someone is at work in the page's words: reading a selection, filling a field in, walking by keys. */
   function inUse() {
@@ -44,24 +37,28 @@
     return busy || String(window.getSelection()).length > 0 || main.querySelector("details[open], .replay-bar") !== null;
   }
   let due = 0;
+  let wait = AGAIN_MS;
   function later() {
     if (due) return;
     due = setTimeout(() => {
       due = 0;
       if (document.hidden || inUse()) return later();
+      const began = performance.now();
       const request = new XMLHttpRequest();
       request.open("GET", location.pathname + location.search);
       request.responseType = "document";
-      request.onload = () => request.status === 200 && swap(request.response);
+      request.onload = () => {
+        wait = Math.max(AGAIN_MS, SHARE * (performance.now() - began));
+        if (request.status === 200) swap(request.response);
+      };
       request.send();
-    }, AGAIN_MS);
+    }, wait);
   }
 
   if (figures.length || document.documentElement.dataset.mode === "live") {
     ask.load(() => {
       figures.forEach((figure, at) => ask[figure.dataset.chart](bodies[at]));
-      enhance();
-    }, figures.some((figure) => WITH_ROWS.has(figure.dataset.chart)));
+      }, figures.some((figure) => WITH_ROWS.has(figure.dataset.chart)));
     ask.onchange(later);
   }
 })();

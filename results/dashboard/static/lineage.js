@@ -217,7 +217,7 @@
       pen.clip();
       if (chosen >= 0) {
         edges(pen, heirs.slice(0, MOST_EDGES), "heirs", 1.5);
-        edges(pen, kin, "text", 2);
+        edges(pen, kin.filter((row) => !(ask.data.col.flags[row] & ask.FLAG.best)), "text", 2);
         ring(pen, chosen, "text");
       }
       if (figure.hover >= 0) {

@@ -75,7 +75,7 @@
 
   /** How much of each pixel a disc of this radius covers, in 0..255. */
   function stamp(radius) {
-    const size = Math.ceil(radius) * 2 + 1;
+    const size = (Math.ceil(radius + 0.5) - 1) * 2 + 1;
     const cover = new Uint8Array(size * size);
     const middle = (size - 1) / 2;
     for (let j = 0; j < size; j++) for (let i = 0; i < size; i++) cover[j * size + i] = 255 * Math.max(0, Math.min(1, radius + 0.5 - Math.hypot(i - middle, j - middle)));

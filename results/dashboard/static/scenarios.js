@@ -64,6 +64,7 @@
       const longest = Math.max(...facts.scenarios.map((one) => one.name.length), 28);
       map = ask.heat(mount, { name: "scenarios", title: "Speed of the best candidates in each scenario. Arrow keys walk, Enter opens the candidate.",
         left: Math.min(300, longest * 6.6 + 20), xTitle: "candidates by rank, the best left", model, csv });
+      map.figure.tools.append(el("span", { class: "dim" }, "○ undecided: the interval holds 1"));
       if (facts.opponents.length > 1) map.figure.tools.prepend(ask.choice("Against", facts.opponents.map((one) => [one, one]), versus, (value) => {
         versus = value;
         ask.state.set({ vs: value === facts.opponents[0] ? null : value });

@@ -51,6 +51,7 @@
         } else childless++;
         if (worth[child] > worth[row]) worth[row] = worth[child];
       }
+      for (let child = first[row]; child >= 0; child = next[child]) if (flags[child] & ask.FLAG.best) lead[row] = child;
       if (lead[row] < 0 && childless) for (let child = first[row]; child >= 0; child = next[child]) if (lead[row] < 0 || worth[child] > worth[lead[row]]) lead[row] = child;
       const alone = lead[row] >= 0 && !kids[lead[row]];
       size[row] = Math.max(1, rows + (alone ? 1 : 0) + Math.ceil((childless - (alone ? 1 : 0)) / BROOD));
