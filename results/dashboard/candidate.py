@@ -10,6 +10,8 @@ from evaluator.outcome import Outcome, Timing
 from evaluator.task_card import TaskCard
 from population.candidate import Candidate
 from results.codec import plain
+from results.dashboard.archive import candidate_key
+from results.dashboard.columns import Columns
 from results.dashboard.diffs import diff_lines
 from results.dashboard.overview import fitnesses, versus_facts
 from results.dashboard.view import Facts, Sight
@@ -20,6 +22,7 @@ from results.reader import Reader
 from results.rows import StepRow
 
 CHILDREN = 200
+ANCESTORS = 12
 EVERYWHERE = "all"
 
 
@@ -39,7 +42,7 @@ def candidate_facts(sight: Sight, prefix: str) -> Facts:
         "predictions": prediction_facts(asked, outcome, parent_outcome, card),
         "search": outcome_facts(outcome), "final": outcome_facts(final),
         "parents": [parent_facts(reader, one, found) for one in dict.fromkeys(parents)],
-        "ancestors": [{"id": one.id, "number": one.step_number, "geomean": one.geomean} for one in reader.ancestors(row.id)],
+        **ancestor_facts(sight.columns, row.id),
         "children": [child_facts(one) for one in children[:CHILDREN]], "children_total": len(children),
     }  # fmt: skip
 
@@ -62,6 +65,19 @@ def parent_facts(reader: Reader, parent_id: str, child: Candidate) -> dict[str, 
     except IdUnknown:
         return {"id": parent_id, "number": None, "diff": None}
     return {"id": parent.id, "number": reader.row(parent.id).step_number, "diff": diff_lines(parent.source, child.source)}
+
+
+def ancestor_facts(columns: Columns, full_id: str) -> dict[str, Any]:
+    """The nearest ancestors, the parent first, of ``ancestors_total``, and the one that the line begins with."""
+    line = columns.ancestry(columns.row_of[full_id])[1:]
+    found = [
+        {
+            "id": candidate_key(columns, one), "number": int(columns["number"][one]),
+            "geomean": float(columns["geomean"][one]) if columns["geomean"][one] > 0 else None,
+        }
+        for one in (*line[:ANCESTORS], *line[-1:])
+    ]  # fmt: skip
+    return {"ancestors": found[:-1] if line else [], "ancestors_total": len(line), "origin_of_line": found[-1] if line else None}
 
 
 def child_facts(step: StepRow) -> dict[str, Any]:

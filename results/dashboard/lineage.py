@@ -4,30 +4,30 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from results.dashboard.archive import candidate_key
 from results.dashboard.candidate import child_facts
 from results.dashboard.view import Facts, Sight
 
 CHILDREN = 200
-LINE = 60
-"""Steps of a line that a page lists; the tree has them all."""
+SHOWN = 50
 
 
 def lineage_facts(sight: Sight, query: Mapping[str, str]) -> Facts:
-    """The line (its last steps) to the candidate that ``query`` names, the best if none, and what was tried from it.
+    """The line to the candidate that ``query`` names (else the best), the last 50 of ``line_total``, and its children.
 
     Raises IdUnknown, IdAmbiguous.
     """
-    reader = sight.reader
+    reader, columns = sight.reader, sight.columns
     chosen = reader.row(query["id"]) if query.get("id") else reader.headline()
     if chosen is None:
         return {"chosen": None, "line": [], "line_total": 0, "children": [], "children_total": 0}
-    whole = [*reversed(reader.ancestors(chosen.id)), chosen]
-    rows = whole[-LINE:]
+    way = columns.ancestry(columns.row_of[chosen.id])
+    rows = [reader.row(candidate_key(columns, row)) for row in reversed(way[:SHOWN])]
     steps = {step.number: step for step in reader.steps_in([row.step_number for row in rows])}
     children = reader.children(chosen.id)
     line: list[dict[str, Any]] = [{**asdict(row), "step": asdict(steps[row.step_number])} for row in rows]
     return {
-        "chosen": asdict(chosen), "line": line, "line_total": len(whole),
+        "chosen": asdict(chosen), "line": line, "line_total": len(way),
         "children": [child_facts(one) for one in children[:CHILDREN]],
         "children_total": len(children),
     }  # fmt: skip

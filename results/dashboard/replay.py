@@ -2,18 +2,25 @@
 
 from typing import Any
 
+from results.dashboard.archive import candidate_key
 from results.dashboard.candidate import ratios_to, step_facts
 from results.dashboard.diffs import diff_lines
 from results.dashboard.view import Facts, Sight
 
+SHOWN = 100
+"""Steps before the best that are shown; a way that is longer begins in the middle."""
+
 
 def replay_facts(sight: Sight) -> Facts:
-    """The steps from the seed to the best, oldest first; ``ratio`` is to the parent, ``geomean`` to the opponent."""
-    reader = sight.reader
-    best = reader.headline()
-    if best is None:
-        return {"steps": [], "opponent": None}
-    rows = [*reversed(reader.ancestors(best.id)), best]
+    """The last steps to the best, oldest first, of ``total`` from its seed; ``ratio`` is to the parent.
+
+    ``diff`` is against the step before; ``source`` is there where there is none.
+    """
+    reader, columns = sight.reader, sight.columns
+    if columns.best is None:
+        return {"steps": [], "total": 0, "opponent": None}
+    way = columns.ancestry(columns.best)
+    rows = [reader.row(candidate_key(columns, row)) for row in reversed(way[: SHOWN + 1])]
     card = reader.info().card
     steps: list[dict[str, Any]] = []
     source, outcome = None, None
@@ -22,10 +29,9 @@ def replay_facts(sight: Sight) -> Facts:
         asked = reader.step(row.step_number)
         steps.append({
             "id": row.id, "number": row.step_number, "origin": row.origin.value, "language": row.language.value,
-            "low": row.low, "geomean": row.geomean,
-            "high": row.high, "verdict": row.verdict, **step_facts(asked),
+            "low": row.low, "geomean": row.geomean, "high": row.high, "verdict": row.verdict, **step_facts(asked),
             "ratio": ratios_to(measured, outcome, card).get("all"), "source": found.source if source is None else None,
             "diff": diff_lines(source, found.source) if source is not None else [],
         })  # fmt: skip
         source, outcome = found.source, measured
-    return {"steps": steps, "opponent": best.opponent}
+    return {"steps": steps[-SHOWN:], "total": len(way), "opponent": rows[-1].opponent}
