@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluator.outcome import Fitness, Outcome
 from evaluator.task_card import TaskCard
 from evolve.chat import charging, ledger_of
-from evolve.config import CONFIG_FACT, ConfigError, RunConfig, load_config, overridden, resumable, validated
+from evolve.config import ConfigError, RunConfig, load_config, overridden, resumable, validated
 from evolve.executors.base import Executor
 from evolve.journal import Journal
 from evolve.loop import Search

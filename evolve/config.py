@@ -35,10 +35,6 @@ class BudgetRefused(ConfigError):  # noqa: N818  (says what is the matter)
     """The budget can't pay for what a run must do before it may ask its first question."""
 
 
-CONFIG_FACT = "config"
-"""The fact of a RunNoted that holds a changed configuration."""
-
-
 class Table(BaseModel):
     """A TOML table: frozen, unknown keys refused."""
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from evaluator.outcome import Outcome
 from evaluator.task_card import TaskCard
-from evolve.config import CONFIG_FACT, BudgetTable, ConfigError, RunConfig, validated
+from evolve.config import BudgetTable, ConfigError, RunConfig, validated
 from evolve.goal import examine, parse_goal
 from results.dashboard.columns import Columns
 from results.dashboard.outlook import Budget, Condition, Outlook
+from results.events import CONFIG_FACT
 from results.reader import Reader
 
 CHANGED = f"""

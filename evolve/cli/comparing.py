@@ -50,7 +50,7 @@ def compare(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare arms or runs: is the gap more than chance?
+    """Compare arms, or runs, and say what is chance.
 
     Launched arms have equal budgets and seeds and take turns; the same call goes on where it was stopped. See docs/compare.md.
     """

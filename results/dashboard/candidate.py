@@ -30,16 +30,17 @@ def candidate_facts(sight: Sight, prefix: str) -> Facts:
     """The facts of the one candidate whose id begins so. Raises IdUnknown, IdAmbiguous."""
     reader = sight.reader
     row = reader.row(prefix)
-    asked, found = reader.step(row.step_number), reader.candidate(row.id)
+    asked, found = reader.made_by(row.id), reader.candidate(row.id)
     outcome, final = reader.outcome(row.id), reader.final(row.id)
     card = reader.info().card
-    parents = [one for one in (asked.step.parent_id, *asked.step.inspiration_ids) if one is not None]
+    parents = [one for one in (asked.step.parent_id, *asked.step.inspiration_ids) if one is not None] if asked else []
+    own = () if row.step_number is None else reader.steps_in([row.step_number])
     children = reader.children(row.id)
     parent_outcome = reader.outcome(row.parent_id) if row.parent_id else None
     return {
-        **asdict(row), "asked_at": reader.steps_in([row.step_number])[0].asked_at, "source": found.source,
+        **asdict(row), "asked_at": own[0].asked_at if own else None, "source": found.source,
         **step_facts(asked),
-        "predictions": prediction_facts(asked, outcome, parent_outcome, card),
+        "predictions": prediction_facts(asked, outcome, parent_outcome, card) if asked else [],
         "search": outcome_facts(outcome), "final": outcome_facts(final),
         "parents": [parent_facts(reader, one, found) for one in dict.fromkeys(parents)],
         **ancestor_facts(sight.columns, row.id),
@@ -47,15 +48,10 @@ def candidate_facts(sight: Sight, prefix: str) -> Facts:
     }  # fmt: skip
 
 
-def step_facts(asked: StepAsked) -> dict[str, Any]:
-    """The question as it was put, the answer as it came, and what the answer says of itself."""
-    answer = asked.answer
-    return {
-        "question": plain(asked.question) if asked.question else None,
-        "header": plain(asked.header) if asked.header else None,
-        "rejected": plain(asked.rejected) if asked.rejected else None,
-        "answer": plain(answer) if answer else None,
-    }
+def step_facts(asked: StepAsked | None) -> dict[str, Any]:
+    """The question as it was put, the answer as it came, and what the answer says of itself; None each where no step was."""
+    parts = {} if asked is None else {name: getattr(asked, name) for name in ("question", "header", "rejected", "answer")}
+    return {name: plain(parts[name]) if parts.get(name) else None for name in ("question", "header", "rejected", "answer")}
 
 
 def parent_facts(reader: Reader, parent_id: str, child: Candidate) -> dict[str, Any]:
@@ -69,7 +65,7 @@ def parent_facts(reader: Reader, parent_id: str, child: Candidate) -> dict[str, 
 
 def ancestor_facts(columns: Columns, full_id: str) -> dict[str, Any]:
     """The nearest ancestors, the parent first, of ``ancestors_total``, and the one that the line begins with."""
-    line = columns.ancestry(columns.row_of[full_id])[1:]
+    line = columns.ancestry(columns.row_of[full_id])[1:] if full_id in columns.row_of else []
     found = [
         {
             "id": candidate_key(columns, one), "number": int(columns["number"][one]),

@@ -46,7 +46,7 @@ def run_facts(sight: Sight) -> Facts:
         "rate": rate_facts(columns, info.spent_s), "funnel": [asdict(row) for row in reader.funnel()],
         "latest": latest_facts(sight), "notes": note_texts(sight),
     }  # fmt: skip
-    if best is not None:
+    if best is not None and best.step_number is not None:
         step = reader.steps_in([best.step_number])[0]
         facts["best"] |= {"question": step.question, "hypothesis": step.hypothesis, "gain": step.gain}
     facts["warnings"] = warnings(facts, columns)

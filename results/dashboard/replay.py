@@ -26,7 +26,7 @@ def replay_facts(sight: Sight) -> Facts:
     source, outcome = None, None
     for row in rows:
         found, measured = reader.candidate(row.id), reader.outcome(row.id)
-        asked = reader.step(row.step_number)
+        asked = reader.made_by(row.id)
         steps.append({
             "id": row.id, "number": row.step_number, "origin": row.origin.value, "language": row.language.value,
             "low": row.low, "geomean": row.geomean, "high": row.high, "verdict": row.verdict, **step_facts(asked),

@@ -23,17 +23,18 @@ def scenario_facts(sight: Sight) -> Facts:
     reader = sight.reader
     card = reader.info().card
     timed = [row for row in reader.candidates(order="fitness", limit=SHOWN) if row.geomean is not None]
-    races = races_of(sight, [row.step_number for row in timed])
+    numbers = {row.id: row.step_number for row in timed if row.step_number is not None}
+    races = races_of(sight, list(numbers.values()))
     names = [scenario.name for scenario in card.scenarios]
-    opponents = list(dict.fromkeys(race["opponent"] for row in timed for race in races.get(row.step_number, ())))
+    opponents = list(dict.fromkeys(race["opponent"] for row in timed for race in races.get(numbers.get(row.id, -1), ())))
     cells = {
         opponent_name(opponent): {
-            field: [_line(races.get(row.step_number, ()), opponent, names, field) for row in timed]
+            field: [_line(races.get(numbers.get(row.id, -1), ()), opponent, names, field) for row in timed]
             for field in ("ratio", "low", "high")
         }
         for opponent in opponents
     }
-    first = {race["scenario"]: race for row in timed for race in races.get(row.step_number, ())}
+    first = {race["scenario"]: race for row in timed for race in races.get(numbers.get(row.id, -1), ())}
     return {
         "scenarios": [{"name": one.name, "region": one.region, "symbols": dict(one.symbols)} for one in card.scenarios],
         "regions": list(card.regions),
@@ -48,7 +49,7 @@ def scenario_facts(sight: Sight) -> Facts:
         "cells": cells,
         "floors_us": [first[name]["floor_us"] if name in first else None for name in names],
         "bounds": [first[name]["bound"] if name in first else None for name in names],
-        "candidate_us": [_line(races.get(row.step_number, ()), None, names, "candidate_us") for row in timed],
+        "candidate_us": [_line(races.get(numbers.get(row.id, -1), ()), None, names, "candidate_us") for row in timed],
         "shown": len(timed),
         "total": int((sight.columns["geomean"] > 0).sum()),
     }  # fmt: skip

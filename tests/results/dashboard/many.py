@@ -143,7 +143,7 @@ class Search:
         )  # fmt: skip
         if new:
             normal_id, depth = event["candidate"]["normal_id"], self.depth[number]
-            self._row("candidates", candidate_id, normal_id, "cpp", number, origin, number % ISLANDS, parent_id, depth)
+            self._row("candidates", candidate_id, normal_id, "cpp", number, origin, number % ISLANDS, parent_id, depth, seq)
 
     def _evaluate(self, number: int, parent: int | None, fate: str, at: float) -> tuple[str, bool, float]:
         """The event and row of an outcome; the archive's word, whether it is accepted, and its gain."""
