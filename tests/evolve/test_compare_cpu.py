@@ -11,6 +11,7 @@ from evolve.config import RunConfig
 from mutators.arms import Arm
 from results.comparison_figure import comparison_svg
 from results.comparison_text import comparison_lines
+from results.events import FinalMeasured, RunNoted, StepEvaluated
 from results.reader import Reader
 
 ANSWERER = """
@@ -26,6 +27,18 @@ edit = line.replace(f"value = {value}", f"value = {others[turn // 7 % len(others
 print(f'+++\\nhypothesis = "another {name} fits better"\\nprediction = {{ all = 1.02 }}\\nclaim = "none"\\n+++')
 print(f"<<<<<<< SEARCH\\n{line}\\n=======\\n{edit}\\n>>>>>>> REPLACE")
 """
+
+
+def said_in(folder: Path) -> list[str]:
+    """Every verdict of a run with its message, and why it stopped."""
+    with Reader.open(folder) as reader:
+        events = [recorded.event for recorded in reader.events()]
+    found = [
+        f"{event.outcome.verdict}: {event.outcome.message}"
+        for event in events
+        if isinstance(event, StepEvaluated | FinalMeasured)
+    ]
+    return [folder.name, *found, *(event.text for event in events if isinstance(event, RunNoted))]
 
 
 @pytest.mark.slow
@@ -45,7 +58,8 @@ def test_two_arms_on_the_cpu_are_launched_in_turns_and_compared(tmp_path: Path) 
         }
     )
     launched = launch(planned(config, (Arm.COMMAND, Arm.TOOLS), 1, tmp_path), lambda text: None)
-    assert (launched.ended, launched.empty) == (Ended.DONE, ())
+    found = [said for name in ("command-1", "tools-1") for said in said_in(tmp_path / "compare-arms" / name)]
+    assert (launched.ended, launched.empty) == (Ended.DONE, ()), "\n".join(found)
     comparison = compare(launched.runs)
     assert [arm.name for arm in comparison.arms] == ["command", "tools"]
     assert comparison.contests[0].says == "1 run an arm: no conclusion"
