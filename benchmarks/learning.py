@@ -2,7 +2,7 @@
 
 `python benchmarks/learning.py [SEEDS] [CASE ...]` prints for every case how many questions both need (median) and how many times
 fewer the learning choice needs (geometric mean of the ratios world by world, and ratio of the means, with 95 % bootstrap
-intervals). About four minutes for 50 seeds.
+intervals). SEEDS is a number or, as `2000:2200`, a range. About four minutes for 50 seeds.
 
 What unlocks what is known here and hidden from the choice. A world holds log speed in stocks, one a layer; most of it sits in two
 or three layers, which ones is drawn. Two stocks open only once part of the others is spent, as a bottleneck moves. Of the bank's
@@ -324,10 +324,10 @@ CASES = ("first", "later", "elsewhere", "misled", "short", "even")
 
 
 def main() -> None:
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    seeds = seeds_in(sys.argv[1]) if len(sys.argv) > 1 else range(50)
     bank = plain_bank()
     for case in sys.argv[2:] or CASES:
-        pairs = [questions_needed(case, bank, seed) for seed in range(seeds)]
+        pairs = [questions_needed(case, bank, seed) for seed in seeds]
         first, second = np.median(np.array(pairs), axis=0)
         if case == "short":
             line = f"log speed after 40 questions, median: learning {first:.3f}, uniform {second:.3f}; times as far:"
@@ -335,7 +335,13 @@ def main() -> None:
         else:
             line = f"questions to the goal, median: uniform {first:.0f}, learning {second:.0f}; times fewer:"
         typical, overall = times_fewer(pairs)
-        print(f"{case:10s}{line} {shown(typical)} in the typical world, {shown(overall)} over all {seeds}", flush=True)
+        print(f"{case:10s}{line} {shown(typical)} in the typical world, {shown(overall)} over all {len(seeds)}", flush=True)
+
+
+def seeds_in(text: str) -> range:
+    """The seeds that an argument names: so many from 0 on, or from one to before another, as in ``2000:2200``."""
+    first, colon, end = text.partition(":")
+    return range(int(first), int(end)) if colon else range(int(first))
 
 
 def shown(value: tuple[float, float, float]) -> str:

@@ -1,4 +1,4 @@
-"""The study of benchmarks/learning.py in a world of another make, on which none of the rule's numbers was chosen by itself.
+"""The study of benchmarks/learning.py in a world of another make, looked at so that the rule isn't fitted to one model.
 
 `python benchmarks/learning_ideas.py [SEEDS] [CASE ...]` prints the same figures for first runs in three such worlds; some minutes
 for 40 seeds.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.learning import attempt_in, learning, plain_bank, run, shown, times_fewer, uniform
+from benchmarks.learning import attempt_in, learning, plain_bank, run, seeds_in, shown, times_fewer, uniform
 from evaluator.outcome import Verdict
 from mutators.attempts import Attempt
 from mutators.bank import Entry
@@ -99,15 +99,15 @@ def questions_needed(case: str, bank: Sequence[Entry], seed: int, most: int = MO
 
 
 def main() -> None:
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    seeds = seeds_in(sys.argv[1]) if len(sys.argv) > 1 else range(40)
     bank = plain_bank()
     for case in sys.argv[2:] or CASES:
-        pairs = [questions_needed(case, bank, seed) for seed in range(seeds)]
+        pairs = [questions_needed(case, bank, seed) for seed in seeds]
         first, second = np.median(np.array(pairs), axis=0)
         typical, overall = times_fewer(pairs)
         print(
             f"{case:8s}questions to the goal, median: uniform {first:.0f}, learning {second:.0f}; times fewer: "
-            f"{shown(typical)} in the typical world, {shown(overall)} over all {seeds}",
+            f"{shown(typical)} in the typical world, {shown(overall)} over all {len(seeds)}",
             flush=True,
         )
 

@@ -40,9 +40,10 @@ def test_uniform_choice_keeps_the_rules_of_moments_and_repeats_nothing() -> None
 
 
 @pytest.mark.slow
-def test_a_projects_first_run_needs_a_third_fewer_questions_than_uniform_choice() -> None:
-    typical, _ = times_fewer([questions_needed("first", BANK, seed) for seed in range(50)])
-    assert typical[0] >= 1.5
+def test_a_projects_first_run_needs_clearly_fewer_questions_than_uniform_choice() -> None:
+    """In worlds on which nothing was chosen; docs/questions.md has the figure over 200 of them."""
+    typical, _ = times_fewer([questions_needed("first", BANK, seed) for seed in range(2000, 2100)])
+    assert typical[0] > 1.3
 
 
 @pytest.mark.slow
