@@ -39,8 +39,9 @@ app = typer.Typer(
     "ASKEVOLVE_DEBUG=1 shows the traceback of an error.",
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
-                inspecting.diff, inspecting.lineage, answering.answer, answering.ask, measuring.evaluate, measuring.final,
-                 comparing.compare, merging.merge, dashboard.dashboard, dashboard.report, mcp.mcp, housekeeping.gc):  # fmt: skip
+                inspecting.diff, inspecting.lineage, inspecting.trace, answering.answer, answering.ask, measuring.evaluate,
+                measuring.final, comparing.compare, merging.merge, dashboard.dashboard, dashboard.report, mcp.mcp,
+                housekeeping.gc):  # fmt: skip
     app.command()(command)
 app.command("list")(inspecting.list_runs)
 app.command("next")(answering.next_prompt)

@@ -78,6 +78,18 @@ def status(run: Run, as_json: Json = False) -> None:
         )
 
 
+def trace(run: Run) -> None:
+    """Tell a run's whole story as a Markdown page.
+
+    Every step with its question, verdict, gain and prediction; what each layer and moment gave; predictions against
+    measurements; lines that came back.
+    """
+    from evolve.trace_page import trace_page
+
+    with opened(run) as reader:
+        write(trace_page(reader))
+
+
 def show(
     run: Run,
     candidate: Id = "best",

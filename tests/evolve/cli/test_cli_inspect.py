@@ -38,7 +38,15 @@ def hostile(ask, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "command",
-    [["list"], ["status", "sim"], ["show", "sim"], ["show", "sim", "--questions"], ["diff", "sim", "best"], ["lineage", "sim"]],
+    [
+        ["list"],
+        ["status", "sim"],
+        ["show", "sim"],
+        ["show", "sim", "--questions"],
+        ["diff", "sim", "best"],
+        ["lineage", "sim"],
+        ["trace", "sim"],
+    ],
 )
 def test_every_view_has_text_and_one_json_document(ask, finished: Path, command: list[str]) -> None:
     text = ask(*command)
@@ -108,7 +116,7 @@ def test_show_gives_the_source_byte_for_byte_to_a_file_and_escaped_to_a_terminal
 
 
 @pytest.mark.parametrize(
-    "command", ["show first", "show first --explain", "diff first best", "lineage first", "status first", "list"]
+    "command", ["show first", "show first --explain", "diff first best", "lineage first", "trace first", "status first", "list"]
 )
 def test_hostile_text_never_reaches_the_terminal(ask, hostile: Path, command: str) -> None:
     ran = ask(*command.split())
@@ -158,7 +166,7 @@ def test_diff_compares_with_the_parent_or_another(ask, finished: Path) -> None:
     assert "has no parent" in seed.err
 
 
-@pytest.mark.parametrize("command", ["status", "show", "lineage", "resume", "final", "stop"])
+@pytest.mark.parametrize("command", ["status", "show", "lineage", "trace", "resume", "final", "stop"])
 def test_a_missing_run_gives_6_and_names_those_that_are_there(ask, finished: Path, command: str) -> None:
     ran = ask(command, "nosuch")
     assert (ran.code, ran.out) == (6, "")
