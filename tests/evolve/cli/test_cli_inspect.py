@@ -45,7 +45,6 @@ def hostile(ask, tmp_path: Path) -> Path:
         ["show", "sim", "--questions"],
         ["diff", "sim", "best"],
         ["lineage", "sim"],
-        ["trace", "sim"],
     ],
 )
 def test_every_view_has_text_and_one_json_document(ask, finished: Path, command: list[str]) -> None:
