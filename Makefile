@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-.PHONY: help install run test check bench clean
+.PHONY: help install run test browser check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,6 +19,10 @@ run: install  ## the main job: evolve a CPU attention kernel, about four minutes
 
 test: install  ## the test suite
 	$(BIN)/python -m pytest
+
+browser: install  ## the dashboard's tests in Chromium (Debian: apt-get install chromium)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser]'
+	$(BIN)/python -m pytest -m browser tests/browser
 
 check: install  ## lint, types, layers
 	$(BIN)/ruff check .
