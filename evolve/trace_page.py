@@ -14,7 +14,7 @@ from results.terminal import percent
 from results.text import interval, markdown, one_line
 
 TITLES = ("step", "question", "layer", "moment", "parent", "verdict", "ratio", "interval", "over the parent", "predicted", "kept")
-GROUP_TITLES = ("", "asked", "right", "kept", "gain of these", "kept of asked")
+GROUP_TITLES = ("", "asked", "right", "kept", "mean gain of these", "kept of asked")
 RIGHT = ("OK", "SLOWER", "AMBIGUOUS")
 
 
@@ -97,7 +97,7 @@ def _groups(steps: Sequence[StepRow], key: Callable[[StepRow], str]) -> list[str
 
 def _group(name: str, steps: Sequence[StepRow]) -> tuple[str, ...]:
     kept = [step for step in steps if step.accepted]
-    gain = math.fsum(step.gain or 0.0 for step in kept)
+    gain = math.fsum(step.gain or 0.0 for step in kept) / max(1, len(kept))  # siblings' gains don't multiply
     right = sum(step.verdict in RIGHT for step in steps)
     return (name, str(len(steps)), str(right), str(len(kept)), percent(gain), f"{100 * len(kept) / len(steps):.0f} %")
 
