@@ -12,7 +12,8 @@ def funnel(columns: Columns) -> list[FunnelRow]:
     """Steps by where and how they ended, in the order of the stages, most frequent first within one."""
     kept = (columns["flags"] & int(Flag.REJECTED)) == 0
     repeated = (columns["flags"] & int(Flag.DUPLICATE)) > 0
-    steps = np.bincount((columns["stage"].astype(int) * 512 + columns["verdict"] * 2 + repeated)[kept])
+    stages, verdicts = columns["stage"].astype(int), columns["verdict"].astype(int)
+    steps = np.bincount((stages * 512 + verdicts * 2 + repeated)[kept])
     found = {("answer", reason): count for reason, count in columns.rejections.items()}
     for code in steps.nonzero()[0].tolist():
         stage, verdict, twice = code // 512, code // 2 % 256, code % 2
