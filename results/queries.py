@@ -19,18 +19,16 @@ INFO = f"""
 SELECT name, config_hash, version, started_at, ({BEST}) AS best_id, spent_s, stopped_by,
     (SELECT MAX(at) FROM events WHERE seq = (SELECT MAX(seq) FROM events)) AS last_at,
     (SELECT MAX(seq) FROM events) AS events,
-    (SELECT COUNT(*) FROM candidates WHERE step_number IS NOT NULL) AS candidates,
+    (SELECT COUNT(step_number) FROM candidates) AS candidates,
     (SELECT COUNT(*) FROM elsewhere) AS elsewhere,
     (SELECT COUNT(*) FROM outcomes) AS evaluated,
-    (SELECT COUNT(*) FROM steps) AS steps,
-    (SELECT COUNT(*) FROM ({OPEN})) AS open_steps,
-    (SELECT COUNT(*) FROM steps WHERE status IS NOT NULL) AS folded,
-    (SELECT COUNT(*) FROM steps WHERE accepted AND origin <> 'seed') AS accepted,
-    (SELECT COUNT(*) FROM steps WHERE origin = 'sweep') AS swept,
-    (SELECT COALESCE(SUM(cost_usd), 0.0) FROM steps) AS cost_usd,
-    (SELECT COALESCE(SUM(tokens), 0) FROM steps) AS tokens
-FROM run
-"""
+    (SELECT COUNT(*) FROM ({OPEN})) AS open_steps, every.*
+FROM run, (
+    SELECT COUNT(*) AS steps, COUNT(status) AS folded, COALESCE(SUM(accepted AND origin <> 'seed'), 0) AS accepted,
+        COALESCE(SUM(origin = 'sweep'), 0) AS swept, COALESCE(SUM(cost_usd), 0.0) AS cost_usd, COALESCE(SUM(tokens), 0) AS tokens
+    FROM steps
+) AS every
+"""  # one walk over the steps, which are long rows
 
 CANDIDATE_COLUMNS = """
     c.id, c.normal_id, c.language, c.step_number, c.origin, c.island, c.parent_id, c.depth,
@@ -41,6 +39,12 @@ CANDIDATE_TABLES = """
     candidates c LEFT JOIN steps s ON s.number = c.step_number LEFT JOIN outcomes o ON o.step_number = c.step_number
 """
 CANDIDATES = f"SELECT {CANDIDATE_COLUMNS} FROM {CANDIDATE_TABLES}"
+LEADING = f"""
+SELECT {CANDIDATE_COLUMNS} FROM outcomes o
+    CROSS JOIN candidates c ON c.id = o.candidate_id AND c.step_number = o.step_number
+    LEFT JOIN steps s ON s.number = c.step_number
+WHERE {WHOLE} ORDER BY o.low DESC, c.step_number LIMIT ?
+"""  # the first of CANDIDATES by fitness, found along the index of outcomes.low (CROSS JOIN keeps that order)
 OWN = "c.step_number IS NOT NULL"  # proposed by a step of this run
 ORDERS = {"number": "c.step_number", "fitness": f"({WHOLE}) DESC, o.low DESC, c.step_number"}
 

@@ -111,6 +111,10 @@ class Reader:
 
     def candidates(self, *, order: str = "number", limit: int = -1, offset: int = 0) -> tuple[CandidateRow, ...]:
         """The run's own candidates in the order of asking (``order="number"``) or best first (``"fitness"``); -1: all of them."""
+        if order == "fitness" and limit >= 0 and offset == 0:
+            leading = self._values(CandidateRow, queries.LEADING, (limit,))
+            if len(leading) == limit:
+                return leading
         query = f"{queries.CANDIDATES} WHERE {queries.OWN} ORDER BY {queries.ORDERS[order]} LIMIT ? OFFSET ?"
         return self._values(CandidateRow, query, (limit, offset))
 

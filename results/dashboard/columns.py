@@ -3,7 +3,9 @@
 import json
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from evaluator.outcome import NOT_REFUTING, Verdict
 from population.candidate import Origin
 from results import queries
 from results.dashboard.codes import ABSENT, NAMES, Flag
+from results.dashboard.payloads import as_text, sql_text
 from results.database import translated
 from results.reader import Reader
 
@@ -29,6 +32,7 @@ FIELDS = (
     "moment", "entry_id", "asked_at", "cost_usd", "tokens", "answer_s", "gain", "verdict", "stage", "low", "geomean", "high",
     "wall_s", "prediction",
 )  # fmt: skip
+NOTES_KEPT = 6
 ROWS = """
 SELECT s.number, s.parent_id, s.candidate_id, s.duplicate_of, s.island, s.origin, s.accepted, s.rejection, s.status,
     s.layer, s.moment, s.entry_id, s.asked_at, s.cost_usd, s.tokens, s.answer_s, s.gain,
@@ -38,6 +42,9 @@ FROM steps s LEFT JOIN outcomes o ON o.step_number = s.number LEFT JOIN events e
 CHANGED = """
 SELECT DISTINCT json_extract(payload, '$.step_number') FROM events WHERE seq > ? AND kind IN ('StepEvaluated', 'StepFolded')
 UNION SELECT number FROM steps WHERE number > ?
+"""
+NOTES = f"""
+SELECT at, {sql_text("$.text")} FROM events e WHERE seq > ? AND kind = 'RunNoted' ORDER BY seq DESC LIMIT {NOTES_KEPT}
 """
 FINALS = "SELECT candidate_id, verdict FROM finals WHERE seq > ? ORDER BY seq"
 HEADLINE = f"SELECT COALESCE(({queries.VERIFIED}), ({queries.BEST}))"
@@ -55,7 +62,9 @@ class Columns:
 
     ``seq`` is the last event seen and ``rows`` the number of steps. ``questions`` and ``statuses`` are the words behind the
     codes that a run brings itself. ``best`` is the row of the candidate to show first, None before there is one. ``held_s`` sums
-    the seconds for which evaluations had a GPU to themselves, ``busy_s`` those in which kernels ran.
+    the seconds for which evaluations had a GPU to themselves, ``busy_s`` those in which kernels ran. ``rejections``
+    counts the answers that were refused, by reason. ``notes`` are the last notes of the driver, newest first, with their times
+    (seconds since 1970).
     """
 
     def __init__(self) -> None:
@@ -69,6 +78,8 @@ class Columns:
         self.row_of: dict[str, int] = {}
         self.best: int | None = None
         self.held_s = self.busy_s = 0.0
+        self.rejections: Counter[str] = Counter()
+        self.notes: tuple[tuple[float, str], ...] = ()
         self._path: frozenset[int] = frozenset()
         self._started_at = 0.0
         self._data: dict[str, Column] = {name: np.zeros(0, np.dtype(kind).newbyteorder("<")) for name, kind in LAYOUT}
@@ -108,6 +119,8 @@ class Columns:
         self._judge(db.execute(FINALS, (since,)))
         held_s, busy_s = db.execute(HELD, (since,)).fetchone()
         self.held_s, self.busy_s = self.held_s + held_s, self.busy_s + busy_s
+        said = [(at, as_text(text)) for at, text in db.execute(NOTES, (since,))]
+        self.notes = (*said, *self.notes)[:NOTES_KEPT]
         self._mark(db.execute(HEADLINE).fetchone()[0])
 
     def _take(self, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -134,6 +147,7 @@ class Columns:
         for name, value in values.items():
             self._data[name][places] = value
         self._changed[places] = self.seq
+        self.rejections.update(word for word, new in zip(took["rejection"], fresh, strict=True) if new and word is not None)
         self._descend(places[fresh].tolist())
 
     def _descend(self, places: Iterable[int]) -> None:
@@ -175,6 +189,14 @@ class Columns:
         while 0 <= (above := int(parent[line[-1]])) < line[-1]:
             line.append(above)
         return line
+
+    def still(self) -> "Columns":
+        """A copy that later refreshes don't change."""
+        found = copy(self)
+        found._data = {name: column[: self.rows].copy() for name, column in self._data.items()}
+        found.questions, found.statuses, found.row_of = dict(self.questions), dict(self.statuses), dict(self.row_of)
+        found.rejections = self.rejections.copy()
+        return found
 
     def names(self) -> dict[str, list[str]]:
         """The words behind the codes of each coded column."""

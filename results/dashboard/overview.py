@@ -10,7 +10,7 @@ from population.candidate import short_id
 from results.dashboard.advice import advice, warnings
 from results.dashboard.codes import Flag
 from results.dashboard.columns import Columns
-from results.dashboard.payloads import as_text, sql_text
+from results.dashboard.funnel import funnel
 from results.dashboard.view import Facts, Sight
 from results.mailbox import Mailbox
 from results.outcome_text import opponent_name
@@ -18,7 +18,6 @@ from results.rows import CandidateRow
 from results.terminal import state
 
 LATEST = 8
-NOTES = 6
 
 
 def run_facts(sight: Sight) -> Facts:
@@ -43,8 +42,8 @@ def run_facts(sight: Sight) -> Facts:
         "goal": outlook.goal, "goal_ratio": outlook.goal_ratio, "conditions": [asdict(one) for one in outlook.conditions],
         "budgets": [asdict(one) for one in outlook.budgets], "workers": outlook.workers,
         "lease_share": outlook.lease_share, "busy_share": outlook.busy_share,
-        "rate": rate_facts(columns, info.spent_s), "funnel": [asdict(row) for row in reader.funnel()],
-        "latest": latest_facts(sight), "notes": note_texts(sight),
+        "rate": rate_facts(columns, info.spent_s), "funnel": [asdict(row) for row in funnel(columns)],
+        "latest": latest_facts(sight), "notes": [{"at": at, "text": text} for at, text in columns.notes],
     }  # fmt: skip
     if best is not None and best.step_number is not None:
         step = reader.steps_in([best.step_number])[0]
@@ -112,8 +111,8 @@ def rate_facts(columns: Columns, spent_s: float) -> dict[str, Any]:
 
 def latest_facts(sight: Sight) -> list[dict[str, Any]]:
     """The last accepted steps, newest first: the question and what it gained."""
-    flags = sight.columns["flags"]
-    rows = [row for row in ((flags & int(Flag.ACCEPTED)) > 0).nonzero()[0].tolist() if not flags[row] & Flag.SEED][-LATEST:]
+    flags = sight.columns["flags"] & int(Flag.ACCEPTED | Flag.SEED)
+    rows = (flags == int(Flag.ACCEPTED)).nonzero()[0][-LATEST:].tolist()
     numbers = [int(sight.columns["number"][row]) for row in rows]
     return [
         {
@@ -122,9 +121,3 @@ def latest_facts(sight: Sight) -> list[dict[str, Any]]:
         }
         for step in reversed(sight.reader.steps_in(numbers))
     ]  # fmt: skip
-
-
-def note_texts(sight: Sight) -> list[dict[str, Any]]:
-    """The last notes of the run, newest first, with their times (seconds since 1970)."""
-    query = f"SELECT at, {sql_text('$.text')} FROM events e WHERE kind = 'RunNoted' ORDER BY seq DESC LIMIT ?"
-    return [{"at": at, "text": as_text(text)} for at, text in sight.reader.connection.execute(query, (NOTES,))]

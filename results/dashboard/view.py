@@ -31,40 +31,61 @@ class Sight:
 class RunView:
     """A run that is open for as long as the server runs. Safe to use from any thread; the run's writer is never held up.
 
-    ``outlook`` tells what the columns don't know: goal, budgets, workers. The reader is opened again when the store's files
-    changed, so that a run that was replaced, or is read through a copy, is seen as it is now.
+    ``outlook`` tells what the columns don't know: goal, budgets, workers. The store is opened again when its files changed, so
+    that a run that was replaced, or is read through a copy, is seen as it is now. Columns are read apart from facts: what is
+    new comes to the pages while facts of a long run, which take longer, are still made.
     """
 
     def __init__(self, folder: Path, outlook: Callable[[Reader, Columns], Outlook] = nothing_known) -> None:
         self.folder = folder
         self._outlook = outlook
-        self._lock = threading.RLock()
+        self._columns_lock = threading.Lock()
         self._columns = Columns()
-        self._reader: Reader | None = None
         self._seen: object = None
+        self._newer: Reader | None = None
+        self._facts_lock = threading.RLock()
+        self._sight: Sight | None = None
         self._memory: dict[str, tuple[object, Facts]] = {}
 
     @contextmanager
     def sight(self) -> Iterator[Sight]:
         """Reader and columns as the run is now, for this thread alone while inside. Raises RunError."""
-        with self._lock:
-            found = _signature(self.folder)
-            if self._reader is None or found != self._seen:
-                self.close()
-                self._reader = Reader.open(self.folder)
-                self._columns.refresh(self._reader)
-                self._seen = found
-            yield Sight(reader=self._reader, columns=self._columns, outlook=self._outlook)
+        with self._facts_lock:
+            with self._fresh() as columns:
+                if self._newer is not None:
+                    if self._sight is not None:
+                        self._sight.reader.close()
+                    self._sight = Sight(reader=self._newer, columns=columns.still(), outlook=self._outlook)
+                    self._newer = None
+            assert self._sight is not None
+            yield self._sight
 
     def seq(self) -> int:
         """The last sequence number stored."""
-        with self.sight() as sight:
-            return sight.columns.seq
+        with self._fresh() as columns:
+            return columns.seq
 
     def wire(self, since: int) -> bytes:
         """The columns' rows that are new or changed after event ``since``, as bytes."""
-        with self.sight() as sight:
-            return sight.columns.wire(since)
+        with self._fresh() as columns:
+            return columns.wire(since)
+
+    @contextmanager
+    def _fresh(self) -> Iterator[Columns]:
+        """The columns with all that is stored now; a reader of that state waits for whoever makes facts next."""
+        with self._columns_lock:
+            found = _signature(self.folder)
+            if found != self._seen:
+                reader = Reader.open(self.folder)
+                try:
+                    self._columns.refresh(reader)
+                except BaseException:
+                    reader.close()
+                    raise
+                if self._newer is not None:
+                    self._newer.close()
+                self._newer, self._seen = reader, found
+            yield self._columns
 
     def facts(self, name: str, make: Callable[[Sight], Facts]) -> Facts:
         """What ``make`` says, computed once for each state of the run (a driver that comes or goes changes it too)."""
@@ -76,10 +97,11 @@ class RunView:
 
     def close(self) -> None:
         """Let go of the store."""
-        with self._lock:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+        with self._facts_lock, self._columns_lock:
+            for reader in (self._newer, self._sight.reader if self._sight is not None else None):
+                if reader is not None:
+                    reader.close()
+            self._newer, self._sight, self._seen = None, None, None
 
 
 class Views:

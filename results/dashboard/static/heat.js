@@ -4,6 +4,9 @@
   const ask = window.ask;
   const ROW_PX = 24;
   const MOST_CELL_PX = 92;
+  const linear = (part) => ((part / 255 + 0.055) / 1.055) ** 2.4;
+  /** Relative luminance of a colour, 0 to 1 (WCAG 2; the straight part near black is left out). */
+  const luminance = (r, g, b) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
 
   /** A heat map in `mount`. `model()` gives {rows: [text], columns: [text], cell(row, column): {value, low, high, note} or null,
       tip(row, column): node, open(column, row), rule: rows that have a line below}; it is asked again after every `update()`. */
@@ -60,7 +63,7 @@
         const [r, g, b] = found.value > 0 ? ask.ramp(Math.log2(found.value)) : ask.rgb("ramp-none");
         pen.fillStyle = `rgb(${r | 0},${g | 0},${b | 0})`;
         pen.fillRect(px + gap, py + 1, wide - 2 * gap, tall - 2);
-        const ink = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14171b" : "#ffffff";
+        const ink = luminance(r, g, b) > 0.2 ? "#0b0d10" : "#ffffff"; // the one with more contrast
         pen.fillStyle = pen.strokeStyle = ink;
         const text = found.note || (found.value > 0 ? found.value.toFixed(wide > 46 ? 3 : 2) : "");
         if (wide > text.length * 7 + 4 && tall > 13) pen.fillText(text, px + wide / 2, py + tall / 2);
