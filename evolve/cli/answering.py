@@ -115,8 +115,9 @@ def ask(
     name: As = "",
     as_json: Json = False,
 ) -> None:
-    """Have your own question put to the next step, or with --message tell the answerer something along with it.
+    """Have your own question put to the next step.
 
+    With --message you only tell the answerer something, along with whatever question comes next.
     A good one names a hypothesis that the author of the kernel may not hold, and can be settled by measuring.
     """
     from evolve.answering import ask_run
