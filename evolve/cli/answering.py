@@ -117,7 +117,7 @@ def ask(
 ) -> None:
     """Have your own question put to the next step.
 
-    With --message the answerer is told something along with the next question instead.
+    With --message you only tell the answerer something, along with whatever question comes next.
     A good one names a hypothesis that the author of the kernel may not hold, and can be settled by measuring.
     """
     from evolve.answering import ask_run
