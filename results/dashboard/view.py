@@ -88,7 +88,7 @@ class RunView:
             yield self._columns
 
     def facts(self, name: str, make: Callable[[Sight], Facts]) -> Facts:
-        """What ``make`` says, computed once for each state of the run (a driver that comes or goes, or the mailbox, changes it)."""
+        """What ``make`` says, computed once for each state of the run, its driver (there or not) and its mailbox."""
         with self.sight() as sight:
             state = (sight.columns.seq, is_locked(self.folder), _signature(self.folder, MAILBOX))
             if name not in self._memory or self._memory[name][0] != state:
