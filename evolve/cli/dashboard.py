@@ -38,7 +38,7 @@ def dashboard(
     folder = _folder(where)
     if token is None and (ask or host not in LOOPBACK):
         token = secrets.token_urlsafe(18)
-    app = make_app(folder, token=token, ask=_asking() if ask else None, outlook=outlook)
+    app = make_app(folder, token=token, ask=asking() if ask else None, outlook=outlook)
     try:
         listener = listening(host, port)
     except OSError as error:
@@ -87,7 +87,7 @@ def _folder(where: str) -> Path:
     return given if given.is_dir() and not holds_run(given) else find_run(where)
 
 
-def _asking() -> Any:
+def asking() -> Any:
     """Puts a visitor's question to a run; why it isn't kept, or ""."""
     from evolve.answering import AnswerRefused, ask_run
     from mutators.question import Layer

@@ -12,7 +12,7 @@ from typing import Any
 from results.dashboard.columns import Columns
 from results.dashboard.outlook import Outlook, nothing_known
 from results.errors import RunMissing
-from results.folder import DATABASE, holds_run
+from results.folder import DATABASE, MAILBOX, holds_run
 from results.lock import is_locked
 from results.reader import Reader
 
@@ -74,7 +74,7 @@ class RunView:
     def _fresh(self) -> Iterator[Columns]:
         """The columns with all that is stored now; a reader of that state waits for whoever makes facts next."""
         with self._columns_lock:
-            found = _signature(self.folder)
+            found = _signature(self.folder, DATABASE)
             if found != self._seen:
                 reader = Reader.open(self.folder)
                 try:
@@ -88,9 +88,9 @@ class RunView:
             yield self._columns
 
     def facts(self, name: str, make: Callable[[Sight], Facts]) -> Facts:
-        """What ``make`` says, computed once for each state of the run (a driver that comes or goes changes it too)."""
+        """What ``make`` says, computed once for each state of the run, its driver (there or not) and its mailbox."""
         with self.sight() as sight:
-            state = (sight.columns.seq, is_locked(self.folder))
+            state = (sight.columns.seq, is_locked(self.folder), _signature(self.folder, MAILBOX))
             if name not in self._memory or self._memory[name][0] != state:
                 self._memory[name] = state, make(sight)
             return self._memory[name][1]
@@ -144,10 +144,10 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _signature(folder: Path) -> object:
-    """Changes whenever something may have been stored: the files of the store with their sizes and times."""
+def _signature(folder: Path, database: str) -> object:
+    """Changes whenever something may have been stored in the database: its files with their sizes and times."""
     found: list[tuple[int, int, int] | None] = []
-    for name in (DATABASE, f"{DATABASE}-wal"):
+    for name in (database, f"{database}-wal"):
         try:
             stat = (folder / name).stat()
         except OSError:

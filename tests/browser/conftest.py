@@ -33,8 +33,8 @@ def browser() -> Iterator[Any]:
 
 
 @contextmanager
-def served(folder: Path, prefix: str = "") -> Iterator[str]:
-    """The address of the dashboard of ``folder`` below ``prefix``, while a server shows it."""
+def served(folder: Path, prefix: str = "", **options: Any) -> Iterator[str]:
+    """The address of the dashboard of ``folder`` below ``prefix``, while a server shows it; ``options`` are those of make_app."""
     import uvicorn
     from starlette.applications import Starlette
     from starlette.routing import Mount
@@ -42,7 +42,7 @@ def served(folder: Path, prefix: str = "") -> Iterator[str]:
     from results.dashboard.app import make_app
     from results.dashboard.serve import listening
 
-    app = make_app(folder)
+    app = make_app(folder, **options)
     outer = Starlette(routes=[Mount(prefix, app)]) if prefix else app
     listener = listening("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(outer, log_level="error", timeout_graceful_shutdown=1))
@@ -65,7 +65,7 @@ def served(folder: Path, prefix: str = "") -> Iterator[str]:
 def serve() -> Iterator[Callable[..., str]]:
     """Shows a run, or a folder of runs, until the test ends; gives its address."""
     with ExitStack() as open_servers:
-        yield lambda folder, prefix="": open_servers.enter_context(served(folder, prefix))
+        yield lambda folder, prefix="", **options: open_servers.enter_context(served(folder, prefix, **options))
 
 
 @pytest.fixture
