@@ -34,6 +34,9 @@ LARGER = {
 """What of the budget would have to be larger for a run to go on."""
 
 
+MOST_OF_A_QUESTION = 20_000
+
+
 class AnswerRefused(Exception):  # noqa: N818  (says what is the matter)
     """An answer or question that can't be taken; the text says why, and what to do. ``rejected``: why the edit is none.
 
@@ -166,6 +169,8 @@ def ask_run(folder: Path, text: str, *, person: str, layer: Layer, message: bool
     """
     if not text.strip():
         raise AnswerRefused("the question is empty; write it after the run's name, in quotes")
+    if len(text) > MOST_OF_A_QUESTION or (not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)):
+        raise AnswerRefused(f"a question or message is UTF-8 text of at most {MOST_OF_A_QUESTION:,} characters")
     with Reader.open(folder) as reader:
         row = reader.row(parent) if parent is not None else None
         if row is not None and row.geomean is None:

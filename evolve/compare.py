@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mutators.attempts import Attempt, attempt_of
 from mutators.moments import readded
-from results.comparison import Comparison, comparison_of
+from results.comparison import Comparison, NotComparableError, comparison_of
 from results.comparison_trace import Trace, trace_of
 from results.events import Event, StepAsked
 from results.folder import find_run, runs_in
@@ -24,8 +24,10 @@ class Named:
 def named(argument: str, root: Path = Path("runs")) -> tuple[Named, ...]:
     """The runs that ``RUN`` or ``LABEL=RUN`` stands for: one run, or all of a comparison's folder. Raises RunMissing."""
     label, equals, place = argument.partition("=")
-    if not equals or "/" in label:
+    if not equals or "/" in label or any(runs_in(folder) for folder in (root / argument, Path(argument))):
         label, place = "", argument
+    elif not label.strip() or not place.strip():
+        raise NotComparableError(f"{argument!r}: write LABEL=RUN with both, or RUN alone")
     for folder in (root / place, Path(place)):
         if inside := runs_in(folder):
             return tuple(Named(folder=run, label=label or None) for run in inside)
@@ -38,6 +40,10 @@ def compare(runs: Sequence[Named], levels: Sequence[float] = ()) -> Comparison:
     Raises NotComparableError where their numbers have no common scale, and ``results.errors.RunError`` about a folder.
     """
     folders = list({one.folder.resolve(): one for one in runs}.values())
+    if twice := next(
+        (one for one in runs if any(one.folder == other.folder and one.label != other.label for other in runs)), None
+    ):
+        raise NotComparableError(f"{twice.folder} is given twice under two labels; it can stand in one arm only")
     names = [one.folder.name for one in folders]
     shown = [one.folder.name if names.count(one.folder.name) == 1 else str(one.folder) for one in folders]
     traces = [_trace(one, name) for one, name in zip(folders, shown, strict=True)]

@@ -91,7 +91,8 @@ def sets_for(task: Task, language: Language) -> tuple[str, ...]:
 def verify(folder: Path, candidate_id: str, progress: Callable[[str], None] = lambda text: None) -> Outcome:
     """A new final of a run's candidate with the run's right seeds as rivals, stored in the run.
 
-    Raises ConfigError where the task has changed since, EnvironmentUnfit, and ``results.errors.RunError`` about the folder.
+    Raises ConfigError where the task has changed since or the candidate came from elsewhere, EnvironmentUnfit, and
+    ``results.errors.RunError`` about the folder.
     """
     with Store.open(folder) as store:
         events = [recorded.event for recorded in store.events()]
@@ -102,6 +103,11 @@ def verify(folder: Path, candidate_id: str, progress: Callable[[str], None] = la
         state = State(card, parts.rules)
         for event in events:
             state.apply(event)
+        if state.known.get(candidate_id) is None:
+            raise ConfigError(
+                f"{candidate_id[:10]} came home from elsewhere, so this run can't make a final of it; "
+                "`askevolve show RUN ID --source` gives its source, `askevolve evaluate FILE --final` judges it here"
+            )
         request = Request(candidate=state.candidate(candidate_id), effort=Effort.FINAL, rivals=state.right_seeds)
         with closing(_opened(parts.spec, progress)) as evaluator:
             outcome = evaluator.evaluate(request)

@@ -108,7 +108,7 @@ def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
     """The evaluations of a document."""
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise MergeRefused(f"{path}: can't be read as JSON ({error}); {EVALUATE}") from None
     rows = document.get("evaluations", [document]) if isinstance(document, dict) else None
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):

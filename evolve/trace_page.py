@@ -41,6 +41,8 @@ def trace_page(reader: Reader) -> list[str]:
             f"Best: {short_id(best.id)}, {best.geomean:.3f}x {interval(best.low, best.high)} over "
             f"{opponent_name(best.opponent or '')} in the search. {_verified(reader, best.id)}",
         ]
+    elif best is not None and best.step_number is None:
+        lines += ["", f"Best: {short_id(best.id)}, which came home from elsewhere. {_verified(reader, best.id)}"]
     lines += ["", "## Steps", "", *markdown(TITLES, [_row(reader, step, held) for step in steps])]
     lines += ["", "## By layer", "", *_groups(asked, lambda step: step.layer or "")]
     lines += ["", "## By moment", "", *_groups(asked, lambda step: step.moment or "")]

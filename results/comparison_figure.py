@@ -53,7 +53,7 @@ def comparison_svg(comparison: Comparison) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="12" role="img">',
-        f"<title>{escape(_title(comparison))}</title>",
+        f"<title>{_safe(_title(comparison))}</title>",
         f'<rect width="{width}" height="{height}" fill="white"/>',
         _text(12, 22, _title(comparison), size=15),
         _text(12, 40, "thick: geometric mean over runs, band: 95 % bootstrap over runs; thin: each run; bars: finals", grey=True),
@@ -188,4 +188,9 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 def _text(x: float, y: float, text: str, *, size: int = 12, anchor: str = "start", grey: bool = False) -> str:
     colour: Mapping[bool, str] = {True: ' fill="#555"', False: ""}
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{colour[grey]}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{colour[grey]}>{_safe(text)}</text>'
+
+
+def _safe(text: str) -> str:
+    """The text for XML, which knows no control characters."""
+    return escape("".join(c if c.isprintable() else " " for c in text))

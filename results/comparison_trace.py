@@ -197,7 +197,10 @@ def _low(outcome: Outcome, scenarios: int) -> float | None:
 
 
 def _best(reader: Reader) -> Score | None:
+    """The score of the run's own headline; where that came home from elsewhere, of its own search's best."""
     row = reader.headline()
+    if row is not None and row.step_number is None:
+        row = reader.best()
     if row is None or row.low is None or row.geomean is None or row.high is None:
         return None
     final = reader.final(row.id)

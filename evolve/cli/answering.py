@@ -13,6 +13,7 @@ from evolve.cli.inspecting import Json, Run, plain
 from evolve.cli.output import CommandError, Exit, print_json, say, write, write_source
 from mutators.question import Layer
 
+MOST_OF_A_NAME = 100
 As = Annotated[str, typer.Option("--as", metavar="NAME", help="Who you are; your user's name if not given.", show_default=False)]
 
 
@@ -133,7 +134,9 @@ def ask(
 
 
 def _named(name: str) -> str:
-    """The name given, or the user's."""
+    """The name given, or the user's. Raises CommandError for one that can't stand in a line."""
+    if not name.isprintable() or len(name) > MOST_OF_A_NAME:
+        raise CommandError(f"--as: a name is at most {MOST_OF_A_NAME} printable characters in one line", Exit.USAGE)
     if name.strip():
         return name.strip()
     try:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 DEFAULT_ARMS, DEFAULT_REPEATS = "question,command", 3
 FIGURE, TABLE = "comparison.svg", "comparison.csv"
+Repeats = Annotated[
+    int | None,
+    typer.Option(metavar="K", min=1, max=1000, help=f"Runs an arm. [default: {DEFAULT_REPEATS}]", show_default=False),
+]
 
 
 def compare(
@@ -36,9 +40,7 @@ def compare(
             metavar="ARM,ARM", help=f"Launch these: question, command, tools. [default: {DEFAULT_ARMS}]", show_default=False
         ),
     ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help=f"Runs an arm. [default: {DEFAULT_REPEATS}]", show_default=False)
-    ] = None,
+    repeats: Repeats = None,
     overrides: Set = NO_OVERRIDES,
     levels: Annotated[
         str, typer.Option(metavar="RATIO,RATIO", help="Ratios whose answers are counted; a few round ones if not given.")

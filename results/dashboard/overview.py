@@ -48,6 +48,8 @@ def run_facts(sight: Sight) -> Facts:
     if best is not None and best.step_number is not None:
         step = reader.steps_in([best.step_number])[0]
         facts["best"] |= {"question": step.question, "hypothesis": step.hypothesis, "gain": step.gain}
+    elif best is not None:
+        facts["best"] |= {"question": None, "hypothesis": None, "gain": None}
     facts["warnings"] = warnings(facts, columns)
     facts["advice"] = advice(facts)
     return facts
