@@ -53,12 +53,18 @@ class Sittings:
         self.parts = {} if self._file is None else {part.scenario: part for part in _read(self._file)}
 
     def add(self, part: Part) -> None:
-        """Keep a part, on disk before this returns. Raises OSError where the disk is full."""
+        """Keep a part, on disk before this returns; once the disk takes no more, in memory only, and the final goes on."""
         self.parts[part.scenario] = part
-        if self._file is not None:
-            self._file.write(json.dumps(asdict(part)).encode() + b"\n")
-            self._file.flush()
+        if self._file is None:
+            return
+        line = json.dumps(asdict(part)).encode() + b"\n"
+        try:
+            if os.write(self._file.fileno(), line) < len(line):
+                raise OSError("the line doesn't fit")
             os.fsync(self._file.fileno())
+        except OSError:  # a line that is torn is cut off when the file is read again
+            self.close(finished=False)
+            self._file = None
 
     def close(self, *, finished: bool) -> None:
         """Let go of the file; a finished final needs it no more."""

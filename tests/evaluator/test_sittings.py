@@ -159,3 +159,12 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     kept.add(PART)
     kept.close(finished=True)
     assert kept.parts == {"a": PART}
+
+
+def test_a_full_disk_ends_the_keeping_and_not_the_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("evaluator.sittings.os.write", full)
+    assert final(tmp_path, fast()).verdict is Verdict.OK
+    assert [path.stat().st_size for path in files(tmp_path)] == [0]

@@ -1,11 +1,16 @@
 """Fixtures of the search's tests."""
 
+import functools
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from evaluator.task import Task, load_task
+from evolve.api import RunResult, run
+from tests.evolve.simulation import TINY_TASK, config
 
 MEMORY = Path("/dev/shm")
 
@@ -16,6 +21,23 @@ def quick_folder() -> Iterator[Path]:
     place = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=place, prefix="askevolve-test-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def tiny_task_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test with many runs would spend its time on."""
+    monkeypatch.setattr("evolve.parts.load_task", lambda name: _tiny())
+
+
+@functools.cache
+def _tiny() -> Task:
+    return load_task(str(TINY_TASK))
+
+
+@pytest.fixture
+def begun(quick_folder: Path) -> RunResult:
+    """A run on a machine that evaluates nothing: its seeds wait."""
+    return run(config(budget={"candidates": 12}), root=quick_folder / "home", evaluate=False)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from evaluator.outcome import Effort, Verdict
-from evaluator.task import load_task
 from evolve.api import RunResult, resume, run, stored_config
 from evolve.merge import merge
 from evolve.merge_plan import How
@@ -22,27 +21,17 @@ from results.reader import Reader
 from results.store import Store
 from tests.evolve.answering import Outside, answered_by, mailbox_config
 from tests.evolve.merging import CHEAT, H200, came, copied, document, judged, new_source, on, own, seeds_of
-from tests.evolve.simulation import TINY_TASK, config, essence, stored
+from tests.evolve.simulation import config, essence, stored
 
-TINY = load_task(str(TINY_TASK))
 A100 = replace(H200, name="NVIDIA A100", arch="sm_80", cores=108)
 
 
-@pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task is read once, which is what would take the time."""
-    monkeypatch.setattr("evolve.parts.load_task", lambda name: TINY)
+pytestmark = pytest.mark.usefixtures("tiny_task_read_once")
 
 
 @pytest.fixture
 def tmp_path(quick_folder: Path) -> Path:
     return quick_folder
-
-
-@pytest.fixture
-def begun(tmp_path: Path) -> RunResult:
-    """A run on a machine that evaluates nothing: its seeds wait."""
-    return run(config(budget={"candidates": 12}), root=tmp_path / "home", evaluate=False)
 
 
 @pytest.fixture

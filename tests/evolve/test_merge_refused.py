@@ -9,32 +9,19 @@ from pathlib import Path
 import pytest
 
 from evaluator.outcome import Outcome
-from evaluator.task import load_task
-from evolve.api import RunResult, resume, run
+from evolve.api import RunResult, resume
 from evolve.merge import merge
 from results.events import RunStarted, StepEvaluated
 from results.store import Store
 from tests.evolve.merging import copied, document, judged, on, refused, seeds_of
-from tests.evolve.simulation import TINY_TASK, config, stored
+from tests.evolve.simulation import stored
 
-TINY = load_task(str(TINY_TASK))
-
-
-@pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task is read once, which is what would take the time."""
-    monkeypatch.setattr("evolve.parts.load_task", lambda name: TINY)
+pytestmark = pytest.mark.usefixtures("tiny_task_read_once")
 
 
 @pytest.fixture
 def tmp_path(quick_folder: Path) -> Path:
     return quick_folder
-
-
-@pytest.fixture
-def begun(tmp_path: Path) -> RunResult:
-    """A run on a machine that evaluates nothing: its seeds wait."""
-    return run(config(budget={"candidates": 12}), root=tmp_path / "home", evaluate=False)
 
 
 def change(key: str, value: object) -> Callable[[Outcome], Outcome]:
