@@ -5,6 +5,7 @@ Needs the standard library and the driver only: candidates' processes are forked
 
 import ctypes
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,22 @@ from evaluator.cuda.driver import CudaError, api, call
 
 POSIX = api.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 LAZY_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
+LOWEST, SPAN_BYTES = 1 << 42, 15 << 42
+"""Where mappings lie: anywhere in 60 TiB of addresses, which hosts of 47-bit addresses leave to programs."""
 
 
 def map_guarded(handle: Any, size_bytes: int, granularity_bytes: int, rights: Any) -> int:
-    """The address of the memory, mapped with an unmapped granule on each side. Raises CudaError and leaves nothing behind."""
+    """The address of the memory, mapped with an unmapped granule on each side. Raises CudaError and leaves nothing behind.
+
+    No address leads to another: each is drawn at random, so that a kernel can't find the buffers of the slot beside its own. The
+    driver takes the draw as a wish; where it puts the memory elsewhere, that is where it lies.
+    """
     reserved_bytes = size_bytes + 2 * granularity_bytes
-    start = int(call("cuMemAddressReserve", reserved_bytes, granularity_bytes, 0, 0))
+    wish = LOWEST + granularity_bytes * secrets.randbelow(SPAN_BYTES // granularity_bytes)
+    try:
+        start = int(call("cuMemAddressReserve", reserved_bytes, granularity_bytes, wish, 0))
+    except CudaError:  # a driver that grants no wishes
+        start = int(call("cuMemAddressReserve", reserved_bytes, granularity_bytes, 0, 0))
     pointer = start + granularity_bytes
     try:
         call("cuMemMap", pointer, size_bytes, 0, handle, 0)

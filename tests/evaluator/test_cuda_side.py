@@ -125,3 +125,9 @@ def test_the_zygote_loads_no_numpy_and_no_driver_library() -> None:
         [sys.executable, "-c", code], env={"PYTHONPATH": f"{FAKE}{os.pathsep}{ROOT}"}, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['ctypes']"
+
+
+def test_no_distance_leads_from_one_buffer_to_another() -> None:
+    distances = play(scene="whereabouts")["distances"]
+    assert len(set(distances)) == len(distances) == 6
+    assert all(abs(granules) > 2 for granules in distances)

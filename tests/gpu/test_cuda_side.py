@@ -50,6 +50,7 @@ BODIES = {
     "write_input": "if (i < n) { y[i] = s * x[i]; ((float*)x)[i] = 1.f; }",
     "restore_input": "if (i < n) { y[i] = s * x[i]; ((volatile float*)x)[i] = 1.f; ((float*)x)[i] = y[i] / s; }",
     "past_end": "if (i < n + 1) y[i] = i < n ? s * x[i] : 1.f;",
+    "whereabouts": "if (i == 0) y[0] = (float)(((long long)y - (long long)x) >> 21);",
     "before_start": "if (i < n) y[i] = s * x[i]; if (i == 0) y[-2] = 1.f;",
 }
 TMA = """
@@ -173,6 +174,18 @@ def test_right_results_and_device_time(bench: Bench) -> None:
     assert side.facts["scale.blocks_per_sm"] > 0
     assert bench.probes == 0
     side.close()
+
+
+def test_no_distance_leads_from_one_buffer_to_another(bench: Bench) -> None:
+    distances = []
+    for _ in range(3):
+        side = bench.started(source("whereabouts"), plan())
+        filled(side)
+        assert isinstance(side.run([0, 1, 2], 10.0), Ran)
+        distances += [float(cupy.asnumpy(side.read(slot)["y"])[0]) for slot in range(3)]
+        side.close()
+    assert len(set(distances)) == 9
+    assert min(abs(granules) for granules in distances) > 512, "buffers lie within a GiB of one another"
 
 
 @pytest.mark.parametrize("body", ["trap", "misaligned"])

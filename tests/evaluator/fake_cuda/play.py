@@ -93,6 +93,19 @@ def killed(stage):
     return {"fault": plain(fault), "after": after}
 
 
+def whereabouts(stage):
+    """How far output and input of each slot lie apart, in granules, in three processes."""
+    distances = []
+    for candidate in ("a", "b", "c"):
+        side = stage.start("whereabouts", candidate=candidate)
+        for slot in (0, 1):
+            side.fill(slot, vector_scale.inputs(), 0)
+        assert not isinstance(side.run([0, 1], 20.0), Fault)
+        distances += [float(side.read(slot)["y"][0]) for slot in (0, 1)]
+        side.close()
+    return {"distances": distances}
+
+
 def leftovers(stage):
     """What an allocation that is handed out again still holds of the side before: nothing."""
     side = stage.start("scale", candidate="a")
@@ -111,7 +124,8 @@ def main():
         scene = request.pop("scene", "run")
         if request.pop("counter", False):
             request["workspaces"] = (COUNTER,)
-        found = {"run": run_one, "reuse": reuse, "killed": killed, "leftovers": leftovers}[scene](stage, **request)
+        scenes = {"run": run_one, "reuse": reuse, "killed": killed, "leftovers": leftovers, "whereabouts": whereabouts}
+        found = scenes[scene](stage, **request)
         if request.pop("then", None):
             found["then"] = run_one(stage, ["scale"])
         stage.processes.close()
