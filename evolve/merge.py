@@ -16,7 +16,7 @@ from evaluator.outcome import Outcome
 from evolve.api import stored_config
 from evolve.errors import MergeRefused
 from evolve.merge_checks import check
-from evolve.merge_plan import How, planned
+from evolve.merge_plan import MERGED_FACT, How, planned
 from evolve.merge_rules import Timed
 from evolve.merge_sources import Brought, brought_from
 from evolve.state import ReplayError, Rules, State
@@ -34,9 +34,6 @@ from results.merge_history import history_of
 from results.outcome_text import device_text
 from results.reader import Reader
 from results.store import Store
-
-MERGED_FACT = "merged"
-"""The fact of a RunNoted that says what came home, and from where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,9 @@ from results.events import CONFIG_FACT, FinalMeasured, OutcomeMerged, RunNoted, 
 from results.log import Recorded
 from results.merge_history import History, continuation, shared_asked, shared_decided
 
+MERGED_FACT = "merged"
+"""The fact of a RunNoted that says what came home, and from where."""
+
 
 class How(StrEnum):
     """How a run took something in."""
@@ -55,16 +58,20 @@ def _of_one_device(home: History, tail: Sequence[Recorded]) -> bool:
 
 
 def _going_on(home: History, other: History, tail: Sequence[Recorded], placing: Placing) -> list[Timed]:
-    """The events by which home goes on. A configuration that was changed at home meanwhile stays; what is merged already too."""
-    changed = [recorded.event for recorded in home.others if _configures(recorded)]
-    there = [recorded.event for recorded in other.others if _configures(recorded)]
+    """The events by which home goes on. A configuration that was changed at home meanwhile stays; what is merged already too.
+
+    What the other noted of its own merges stays there, or two copies would hand each other their notes for ever.
+    """
+    changed = [recorded.event for recorded in home.others if _notes(recorded, CONFIG_FACT)]
+    there = [recorded.event for recorded in other.others if _notes(recorded, CONFIG_FACT)]
     own = any(event not in there for event in changed)
-    left = [recorded for recorded in tail if not (own and _configures(recorded)) and not placing.has(recorded.event)]
+    tail = [recorded for recorded in tail if not _notes(recorded, MERGED_FACT) and not (own and _notes(recorded, CONFIG_FACT))]
+    left = [recorded for recorded in tail if not placing.has(recorded.event)]
     return [(recorded.at, recorded.event) for recorded in left]
 
 
-def _configures(recorded: Recorded) -> bool:
-    return isinstance(recorded.event, RunNoted) and CONFIG_FACT in recorded.event.facts
+def _notes(recorded: Recorded, fact: str) -> bool:
+    return isinstance(recorded.event, RunNoted) and fact in recorded.event.facts
 
 
 def _beside(home: History, found: Brought, placing: Placing) -> None:

@@ -100,7 +100,7 @@ SELECT stage, word, COUNT(*) AS steps FROM (
         CASE WHEN s.rejection IS NOT NULL THEN 'answer' WHEN o.stage IS NOT NULL THEN o.stage
             WHEN s.duplicate_of IS NOT NULL THEN 'recognise' ELSE 'waiting' END AS stage,
         CASE WHEN s.rejection IS NOT NULL THEN s.rejection WHEN o.verdict IS NOT NULL THEN o.verdict
-            WHEN s.duplicate_of IS NOT NULL THEN 'DUPLICATE' ELSE 'waiting' END AS word
+            WHEN s.duplicate_of IS NOT NULL THEN 'DUPLICATE' ELSE 'for evaluation' END AS word
     FROM steps s LEFT JOIN outcomes o ON o.step_number = s.number
 ) GROUP BY stage, word
 """

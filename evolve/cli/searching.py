@@ -296,7 +296,7 @@ def _open(folder: Path) -> str:
     from results.text import count
 
     with opened(str(folder)) as reader:
-        waiting = sum(row.steps for row in reader.funnel() if row.word == "waiting")
+        waiting = sum(row.steps for row in reader.funnel() if row.stage == "waiting")
     return f"{count(waiting, 'evaluation')} open" if waiting else "a final is due"
 
 

@@ -19,7 +19,7 @@ def funnel(columns: Columns) -> list[FunnelRow]:
         stage, verdict, twice = code // 512, code // 2 % 256, code % 2
         key = (
             NAMES["stages"][stage] if stage != ABSENT else "recognise" if twice else "waiting",
-            NAMES["verdicts"][verdict] if verdict != ABSENT else "DUPLICATE" if twice else "waiting",
+            NAMES["verdicts"][verdict] if verdict != ABSENT else "DUPLICATE" if twice else "for evaluation",
         )
         found[key] = found.get(key, 0) + int(steps[code])
     rows = [FunnelRow(stage=stage, word=word, steps=count) for (stage, word), count in found.items()]

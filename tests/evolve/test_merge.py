@@ -308,6 +308,12 @@ def test_a_configuration_that_was_changed_at_home_meanwhile_stays(begun: RunResu
     assert stored_config(stored(begun.folder))[0].budget.candidates == 9
 
 
+def test_two_copies_that_are_merged_into_each_other_come_to_rest(begun: RunResult, tmp_path: Path) -> None:
+    there = resume(copied(begun.folder, tmp_path / "there"), ["budget.candidates=4"], executor=on()).folder
+    assert came(begun.folder, there)[0].how is How.GOES_ON
+    assert [came(one, other)[0].how for one, other in ((there, begun.folder), (begun.folder, there))] == [How.NOTHING] * 2
+
+
 def test_another_driver_is_no_other_device(begun: RunResult, tmp_path: Path) -> None:
     there = resume(copied(begun.folder, tmp_path / "there"), ["budget.candidates=4"], executor=on())
     newer = replace(H200, versions={"driver": "590.1"})

@@ -146,7 +146,7 @@ def test_the_funnel(filled: Path) -> None:
             FunnelRow(stage="recognise", word="DUPLICATE", steps=1),
             FunnelRow(stage="check", word="WRONG", steps=1),
             FunnelRow(stage="score", word="OK", steps=3),
-            FunnelRow(stage="waiting", word="waiting", steps=1),
+            FunnelRow(stage="waiting", word="for evaluation", steps=1),
         )
 
 
