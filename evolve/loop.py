@@ -18,6 +18,7 @@ from evolve.executors.base import Executor
 from evolve.finals import Finals
 from evolve.goal import Goal
 from evolve.journal import Journal
+from evolve.merge_rules import measured_alike, yardstick_of
 from evolve.posing import Mutation, pose, prompt_again, streams
 from evolve.proposal import plant, take_in
 from evolve.state import State
@@ -91,6 +92,7 @@ class Search:
         """Whether a final was called for here though this driver doesn't evaluate."""
         self._finals = Finals(state=state, journal=journal, measure=self._measure, goal=terms.goal)
         self._measured: dict[int, Outcome] = {}
+        self._yardstick = yardstick_of(state.outcomes.values())
 
     def run(self, seeds: Sequence[Candidate]) -> StopReason:
         """Search until there is a reason to stop. ``seeds`` are planted where the run has no step yet, and those that only the
@@ -209,8 +211,12 @@ class Search:
             self._executor.submit(number, self._state.waiting[number])
 
     def _collect(self) -> None:
-        """Store what has been evaluated since the last call, waiting a moment for the first."""
+        """Store what has been evaluated since the last call, waiting a moment for the first. Raises EnvironmentUnfit where it was
+        measured on another kind of device than the run.
+        """
         done = self._executor.collect(POLL_S)
+        for item in done:
+            self._yardstick = measured_alike(self._yardstick, item.outcome)
         self._measured |= {item.number: item.outcome for item in done if item.number < 0}
         steps = [StepEvaluated(step_number=item.number, outcome=item.outcome) for item in done if item.number >= 0]
         if steps:

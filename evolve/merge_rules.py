@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from evaluator.outcome import NOT_REFUTING, Device, Effort, Outcome, Verdict
+from evolve.errors import EnvironmentUnfit
 from evolve.state import SAYS_NOTHING, State
 from population.candidate import Candidate, hash_text
 from results.codec import encode
@@ -48,6 +49,20 @@ class Yardstick:
 def kind_of(device: Device) -> tuple[str, str, str, int]:
     """What makes figures of two devices comparable: kind, name, architecture, cores."""
     return device.kind, device.name, device.arch, device.cores
+
+
+def measured_alike(yardstick: Yardstick, outcome: Outcome) -> Yardstick:
+    """The yardstick of a run with one more outcome of its own. Raises EnvironmentUnfit for one of another kind of device."""
+    if outcome.verdict is Verdict.HARNESS_FAULT:
+        return yardstick
+    if yardstick.device not in (None, kind_of(outcome.device)):
+        _, name, arch, cores = yardstick.device
+        raise EnvironmentUnfit(
+            f"the run was measured on {name} ({arch}, {cores} cores), and here is {outcome.device.name} ({outcome.device.arch}, "
+            f"{outcome.device.cores} cores): numbers of different devices aren't compared. Go on there; or start a run "
+            "of its own here, with the best kernel (`askevolve show RUN ID --source`) as its seed"
+        )
+    return yardstick.plus(outcome)
 
 
 def yardstick_of(outcomes: Iterable[Outcome]) -> Yardstick:

@@ -15,7 +15,7 @@ from mutators.question import Answer, Layer
 from population.candidate import Candidate
 from population.novelty import candidate_of
 from results.errors import RunInUse
-from results.events import FinalMeasured, OutcomeMerged, StepAsked, StepEvaluated, StepMerged
+from results.events import FinalMeasured, OutcomeMerged, RunNoted, StepAsked, StepEvaluated, StepMerged
 from results.mailbox import Asked, Mailbox
 from results.reader import Reader
 from results.store import Store
@@ -97,7 +97,20 @@ def test_prompts_are_answered_at_home_while_the_gpu_evaluates_round_after_round(
     assert not beside(home)
 
 
-def test_outcomes_of_another_device_stand_beside_and_change_nothing_of_the_search(measured: RunResult, tmp_path: Path) -> None:
+def test_a_run_goes_on_on_its_own_kind_of_device_only(measured: RunResult) -> None:
+    before = stored(measured.folder)
+    done = resume(measured.folder, ["budget.candidates=14"], executor=on(H200))
+    added = stored(measured.folder)[len(before) :]
+    assert done.stopped_by is StopReason.ENVIRONMENT
+    assert not [event for event in added if isinstance(event, StepEvaluated | FinalMeasured)]
+    assert any("measured on NVIDIA A100" in event.text for event in added if isinstance(event, RunNoted))
+    assert resume(measured.folder, executor=on(A100)).stopped_by is StopReason.CANDIDATES
+
+
+def test_outcomes_of_another_device_stand_beside_and_change_nothing_of_the_search(
+    measured: RunResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evolve.loop.measured_alike", lambda yardstick, outcome: yardstick)  # as logs of earlier versions are
     alone = copied(measured.folder, tmp_path / "alone")
     asked = len([event for event in stored(measured.folder) if isinstance(event, StepAsked)])
     there = resume(copied(measured.folder, tmp_path / "there"), ["budget.candidates=14"], executor=on(H200))
