@@ -10,6 +10,7 @@ from evolve.cli import (
     banking,
     comparing,
     dashboard,
+    exporting,
     housekeeping,
     inspecting,
     mcp,
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
                 inspecting.diff, inspecting.lineage, inspecting.trace, answering.answer, answering.ask, measuring.evaluate,
-                measuring.final, comparing.compare, merging.merge, dashboard.dashboard, dashboard.report, mcp.mcp,
+                measuring.final, exporting.export, comparing.compare, merging.merge, dashboard.dashboard, dashboard.report, mcp.mcp,
                 housekeeping.gc):  # fmt: skip
     app.command()(command)
 app.command("list")(inspecting.list_runs)
