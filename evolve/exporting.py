@@ -111,7 +111,7 @@ def exact_symbols(card: TaskCard) -> tuple[str, ...]:
 def _tested(task: Task, card: TaskCard, final: Outcome, screened: Screened) -> tuple[Tested, ...]:
     checked = {check.scenario for check in final.checks if check.passed}
     return tuple(
-        Tested(symbols=scenario.symbols, scalars=task.scalars(scenario.symbols))
+        Tested(name=scenario.name, symbols=scenario.symbols, scalars=task.scalars(scenario.symbols))
         for scenario in screened.scenarios
         if scenario.name in checked
     )

@@ -7,15 +7,14 @@ from results.export.spec import ExportSpec, Tested
 
 
 def domain_document(spec: ExportSpec) -> dict[str, Any]:
-    """``domain.json``: for each tested combination of the exact symbols the tested range of every size, and the scalars.
+    """``domain.json``: the tested combinations of the exact symbols with their scalars, the tested range of every size.
 
-    Where several points of one combination had different scalars those of the first count, since a scalar of a task follows
-    from its exact symbols.
+    A size's range is that of all points together: a final tests each combination at few lengths, and hidden ones beside them.
+    Scalars of a task follow from its exact symbols, so those of a combination's first point stand for it.
     """
-    groups: dict[tuple[int | str, ...], list[Tested]] = {}
+    cases: dict[tuple[int | str, ...], Tested] = {}
     for point in spec.tested:
-        groups.setdefault(tuple(point.symbols[name] for name in spec.exact), []).append(point)
-    sizes = [name for name in spec.card.symbols if name not in spec.exact]
+        cases.setdefault(tuple(point.symbols[name] for name in spec.exact), point)
     return {
         "device_type": spec.final.device.kind,
         "arch": spec.final.device.arch,
@@ -23,12 +22,11 @@ def domain_document(spec: ExportSpec) -> dict[str, Any]:
         "between": spec.between,
         "alignment_bytes": 64,
         "cases": [
-            {
-                "exact": dict(zip(spec.exact, key, strict=True)),
-                "ranges": {name: _range(points, name) for name in sizes},
-                "scalars": dict(points[0].scalars),
-            }
-            for key, points in groups.items()
+            {"exact": dict(zip(spec.exact, key, strict=True)), "scalars": dict(point.scalars)} for key, point in cases.items()
+        ],
+        "ranges": {name: _range(spec.tested, name) for name in spec.card.symbols if name not in spec.exact},
+        "points": [
+            {"name": point.name, "symbols": dict(point.symbols), "scalars": dict(point.scalars)} for point in spec.tested
         ],
     }
 

@@ -26,8 +26,9 @@ class BuildSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """One point that a final tested: every symbol, and the float scalars that the host passed there."""
+    """One scenario that a final tested: every symbol, and the float scalars that the host passed there."""
 
+    name: str
     symbols: Mapping[str, int | str]
     scalars: Mapping[str, float]
 

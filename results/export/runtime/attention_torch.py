@@ -18,16 +18,22 @@ def by_torch(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: int, window: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``out`` by torch's scaled_dot_product_attention and ``lse`` in float32 by row blocks; rows without keys give 0 and -inf."""
+    out = sdpa(q, k, v, scale, causal, window).contiguous()
+    return out, _attend(q.float(), k.float(), v, scale, causal, window, lse_only=True)[1]
+
+
+def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: int, window: int) -> torch.Tensor:
+    """``out`` alone, with a mask tensor only where torch's own causal mask, which is top-left, means something else."""
+    top_left = causal and not window and q.shape[1] == k.shape[1]
+    mask = None if top_left else visible(q.shape[1], k.shape[1], causal, window, q.device)
     queries, keys, values = (tensor.transpose(1, 2) for tensor in (q, k, v))
-    mask = visible(q.shape[1], k.shape[1], causal, window, q.device)
-    plain = not causal and not window or (causal and not window and q.shape[1] == k.shape[1])
+    grouped = q.shape[2] != k.shape[2]
     out = functional.scaled_dot_product_attention(
-        queries, keys, values, None if plain else mask, is_causal=bool(plain and causal), scale=scale,
-        enable_gqa=q.shape[2] != k.shape[2],
-    )  # fmt: skip
-    if mask is not None and not plain:
+        queries, keys, values, mask, is_causal=bool(top_left), scale=scale, enable_gqa=grouped
+    )
+    if mask is not None:
         out = out.masked_fill(~mask.any(1)[:, None], 0.0)
-    return out.transpose(1, 2).contiguous(), _attend(q.float(), k.float(), v, scale, causal, window, lse_only=True)[1]
+    return out.transpose(1, 2)
 
 
 def exact(

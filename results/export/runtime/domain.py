@@ -10,7 +10,7 @@ RELATIVE = 1e-6
 
 
 class Domain:
-    """``domain.json``: ``exact`` symbols must have a combination that was tested, ``ranges`` of the others hold for it.
+    """``domain.json``: ``exact`` symbols must have a combination that was tested, the others lie within ``ranges``.
 
     A size between two tested ones is inside only where finals tested hidden sizes (``between``).
     """
@@ -19,6 +19,7 @@ class Domain:
         self._names: list[str] = document["exact"]
         self._between: bool = document["between"]
         self._device: str = document["device_type"]
+        self._ranges = document["ranges"]
         self._plan = plans.plan
         self._tested = {tuple(case["exact"][name] for name in self._names): case for case in document["cases"]}
 
@@ -30,7 +31,7 @@ class Domain:
         if case is None:
             given = ", ".join(f"{name} = {symbols[name]}" for name in self._names)
             return f"{given} was never tested together"
-        for name, tested in case["ranges"].items():
+        for name, tested in self._ranges.items():
             value = symbols[name]
             inside = tested["low"] <= int(value) <= tested["high"] if self._between else value in tested["values"]
             if not inside:

@@ -33,7 +33,7 @@ class Operator:
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        """The outputs: by the kernel inside the domain, else as ``on_outside`` says. Nothing runs where an output has no elements."""
+        """The outputs: by the kernel inside the domain, else as ``on_outside`` says. Nothing runs where all outputs are empty."""
         tensors, scalars, integers = self._split(arguments)
         symbols = self.signature.read(tensors, integers)
         outputs = self.signature.made(symbols, tensors[0])
@@ -41,7 +41,8 @@ class Operator:
             return self._result(outputs)
         devices = {tensor.device for tensor in tensors}
         if len(devices) > 1:
-            raise CannotRun(f"the tensors lie on {', '.join(sorted(map(str, devices)))}", self.signature.name, "Move them to one device.")
+            places = ", ".join(sorted(map(str, devices)))
+            raise CannotRun(f"the tensors lie on {places}", self.signature.name, "Move them to one device.")
         why = self.domain.outside(symbols, scalars, tensors[0].device.type)
         if why:
             tell(why, self.signature.name, "torch's own operator" if self._fallback else "")
@@ -82,13 +83,15 @@ def _settled(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
-def _refuse(context: Any, inputs: Any, output: Any) -> None:
+def _refuse(ctx: Any, inputs: Any, output: Any) -> None:
     raise CannotRun(
-        "an input requires a gradient and this kernel has no backward", NAMESPACE, "Call it under torch.no_grad(), or train with torch's own."
+        "an input requires a gradient and this kernel has no backward",
+        NAMESPACE,
+        "Call it under torch.no_grad(), or train with torch's own operator.",
     )
 
 
-def _no_backward(context: Any, *gradients: Any) -> None:
+def _no_backward(ctx: Any, *gradients: Any) -> None:
     raise CannotRun("this kernel has no backward", NAMESPACE, "Call it under torch.no_grad().")
 
 
