@@ -30,7 +30,13 @@ from results.reader import Reader
 HIDDEN = "hidden"
 SAMPLES = 64
 """Hidden sizes drawn at export, to learn which symbols finals vary and which builds they lead to."""
-VOCABULARY = ("evaluator.expression", "evaluator.expression_parser", "evaluator.outcome", "evaluator.task_card", "population.candidate")
+VOCABULARY = (
+    "evaluator.expression",
+    "evaluator.expression_parser",
+    "evaluator.outcome",
+    "evaluator.task_card",
+    "population.candidate",
+)
 
 
 class ExportRefused(Exception):  # noqa: N818  (the name says what is the matter)
@@ -45,7 +51,9 @@ def gather(reader: Reader, candidate_id: str, name: str | None) -> ExportSpec:
     repair = f"run `askevolve final {reader.folder} {short_id(candidate.id)}` first"
     final = usable_final(reader.verifying(candidate.id), task, repair)
     if candidate.language is not Language.CPP:
-        raise ExportRefused(f"{short_id(candidate.id)} is a CUDA kernel, and this command exports CPU kernels; choose a .cpp kernel")
+        raise ExportRefused(
+            f"{short_id(candidate.id)} is a CUDA kernel, and this command exports CPU kernels; choose a .cpp kernel"
+        )
     facts = facts_on(final.device)
     screened = screen(candidate.source, candidate.language, card, facts, lambda scenario: task.scalars(scenario.symbols))
     if isinstance(screened, Fault):
@@ -77,7 +85,9 @@ def usable_final(final: Outcome | None, task: Task, repair: str) -> Outcome:
     if final is None:
         raise ExportRefused(f"no final has verified this kernel; {repair}")
     if final.verdict is not Verdict.OK or final.fitness is None:
-        raise ExportRefused(f"the kernel's final ended as {final.verdict}: {final.message[:200]}; {repair}, or choose another kernel")
+        raise ExportRefused(
+            f"the kernel's final ended as {final.verdict}: {final.message[:200]}; {repair}, or choose another kernel"
+        )
     if final.task_hash != task.hash:
         raise ExportRefused(f"task {task.name} has changed since the kernel's final; start a new run with the task as it is now")
     version = final.harness.partition("-")[0]
@@ -153,7 +163,17 @@ def _pool() -> bytes:
     """The package's thread pool, for any x86-64."""
     with tempfile.TemporaryDirectory(prefix="askevolve-") as folder:
         target = Path(folder) / "pool.so"
-        argv = [str(compiler()), "-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", str(RUNTIME / "cpu_pool.cpp"), "-o", str(target)]
+        argv = [
+            str(compiler()),
+            "-std=c++17",
+            "-O2",
+            "-fPIC",
+            "-shared",
+            "-pthread",
+            str(RUNTIME / "cpu_pool.cpp"),
+            "-o",
+            str(target),
+        ]
         subprocess.run(argv, check=True, capture_output=True)
         return target.read_bytes()
 
@@ -189,7 +209,9 @@ def _provenance(reader: Reader, candidate: Candidate, final: Outcome) -> dict[st
     for row in line:
         asked = reader.made_by(row.id)
         question = asked.question if asked is not None else None
-        lineage.append({"id": row.id, "origin": row.origin, "step": row.step_number, "question": question.text if question else None})
+        lineage.append(
+            {"id": row.id, "origin": row.origin, "step": row.step_number, "question": question.text if question else None}
+        )
     fitness = final.fitness
     return {
         "candidate": candidate.id,

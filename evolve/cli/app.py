@@ -41,8 +41,8 @@ app = typer.Typer(
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
                 inspecting.diff, inspecting.lineage, inspecting.trace, answering.answer, answering.ask, measuring.evaluate,
-                measuring.final, exporting.export, comparing.compare, merging.merge, dashboard.dashboard, dashboard.report, mcp.mcp,
-                housekeeping.gc):  # fmt: skip
+                measuring.final, exporting.export, comparing.compare, merging.merge, dashboard.dashboard, dashboard.report,
+                mcp.mcp, housekeeping.gc):  # fmt: skip
     app.command()(command)
 app.command("list")(inspecting.list_runs)
 app.command("next")(answering.next_prompt)

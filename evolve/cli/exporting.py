@@ -19,7 +19,9 @@ class Format(StrEnum):
 def export(
     run: Run,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write, not there yet.", show_default=False)],
-    candidate: Annotated[str, typer.Option("--id", metavar="ID", help="A candidate's id or its first digits, or 'best'.")] = "best",
+    candidate: Annotated[
+        str, typer.Option("--id", metavar="ID", help="A candidate's id or its first digits, or 'best'.")
+    ] = "best",
     form: Annotated[Format, typer.Option("--format", help="A package that pip installs, with a torch operator.")] = Format.TORCH,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the package.", show_default=False)] = None,
 ) -> None:

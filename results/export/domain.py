@@ -25,9 +25,7 @@ def domain_document(spec: ExportSpec) -> dict[str, Any]:
             {"exact": dict(zip(spec.exact, key, strict=True)), "scalars": dict(point.scalars)} for key, point in cases.items()
         ],
         "ranges": {name: _range(spec.tested, name) for name in spec.card.symbols if name not in spec.exact},
-        "points": [
-            {"name": point.name, "symbols": dict(point.symbols), "scalars": dict(point.scalars)} for point in spec.tested
-        ],
+        "points": [{"name": point.name, "symbols": dict(point.symbols), "scalars": dict(point.scalars)} for point in spec.tested],
     }
 
 

@@ -9,7 +9,8 @@ def readme(spec: ExportSpec) -> str:
     """What the package is, how it was measured and where it may be used."""
     fitness = spec.final.fitness
     score = (
-        f"{fitness.geomean:.3f} times {fitness.opponent} [{fitness.low:.3f}, {fitness.high:.3f}] over {fitness.scenarios} scenarios; "
+        f"{fitness.geomean:.3f} times {fitness.opponent} [{fitness.low:.3f}, {fitness.high:.3f}] "
+        f"over {fitness.scenarios} scenarios; "
         f"worst {fitness.worst_scenario} at {fitness.worst_ratio:.3f}"
         if fitness
         else spec.final.message

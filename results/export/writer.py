@@ -46,7 +46,9 @@ def _modules(spec: ExportSpec) -> dict[str, bytes]:
     if spec.card.name != ATTENTION:
         left_out |= {"attention.py", "attention_torch.py", "verify.py", "verify_text.py"}
     found = {
-        path.name: path.read_bytes() for path in sorted(RUNTIME.iterdir()) if path.suffix in {".py", ".cpp"} and path.name not in left_out
+        path.name: path.read_bytes()
+        for path in sorted(RUNTIME.iterdir())
+        if path.suffix in {".py", ".cpp"} and path.name not in left_out
     }
     for name, text in spec.plan_modules.items():
         found[f"_plan/{name}.py"] = _IMPORT.sub(r"from .\1 import", text).encode()
@@ -65,7 +67,7 @@ def _entry(spec: ExportSpec) -> str:
     passed = ", ".join(text.partition(":")[0] for text in given)
     attention = task == ATTENTION
     lines = [
-        f'"""{task}: kernel {short_id(spec.candidate.id)}, exported by AskEvolve. See README.md, domain.json, provenance.json."""',
+        f'"""{task}: kernel {short_id(spec.candidate.id)}, exported by AskEvolve. See domain.json, provenance.json."""',
         "",
         "from typing import Any",
         "",

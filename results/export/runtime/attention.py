@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-import torch.nn.functional as functional
+from torch.nn import functional
 
 from .outside import tell
 

@@ -1,7 +1,7 @@
 """Attention forward by torch: in float64 as the oracle, by SDPA as the fallback. Layout (b, s, h, d), causal bottom-right."""
 
 import torch
-import torch.nn.functional as functional
+from torch.nn import functional
 
 MOST_SCORES = 1 << 24
 

@@ -141,7 +141,9 @@ def _compiled(source: Path, flags: list[str]) -> Path:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=COMPILE_S, check=False)
             if done.returncode != 0:
                 raise CannotRun(
-                    f"g++ refused {source.name}: {done.stderr.strip()[:400]}", compiler, "Use a g++ of the version in `provenance.json`."
+                    f"g++ refused {source.name}: {done.stderr.strip()[:400]}",
+                    compiler,
+                    "Use a g++ of the version in `provenance.json`.",
                 )
             made.replace(target)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -37,9 +37,9 @@ class Domain:
             if not inside:
                 known = f"{tested['low']} to {tested['high']}" if self._between else str(tested["values"])
                 return f"{name} = {value}, tested were {known}"
-        for name, value in scalars.items():
-            if not math.isclose(value, case["scalars"][name], rel_tol=RELATIVE):
-                return f"{name} = {value:g}, tested was {case['scalars'][name]:g}"
+        for name, scalar in scalars.items():
+            if not math.isclose(scalar, case["scalars"][name], rel_tol=RELATIVE):
+                return f"{name} = {scalar:g}, tested was {case['scalars'][name]:g}"
         if not self._plan.domain.at(symbols, "this call"):
             return f"the kernel's own domain `{self._plan.domain.expression.text}` doesn't hold"
         return ""

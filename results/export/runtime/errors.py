@@ -1,7 +1,7 @@
 """Returns nothing but the one error that an exported package raises by its own decision."""
 
 
-class CannotRun(RuntimeError):
+class CannotRun(RuntimeError):  # noqa: N818  (the name says what is the matter)
     """Returns an error for a kernel that can't run here, or not on these arguments.
 
     `what` happened (a sentence without a full stop), `where` it was seen (a file, an argument, a device), and `what_to_do`

@@ -63,7 +63,9 @@ class Operator:
         with self._lock:
             if self._launcher is None:
                 module, name = LAUNCHERS[self.kernel["language"]]
-                self._launcher = getattr(importlib.import_module(f"{__package__}.{module}"), name)(FOLDER / "kernels", self.kernel)
+                self._launcher = getattr(importlib.import_module(f"{__package__}.{module}"), name)(
+                    FOLDER / "kernels", self.kernel
+                )
         return self._launcher
 
     def _split(self, arguments: tuple[Any, ...]) -> tuple[list[torch.Tensor], dict[str, float], list[int]]:

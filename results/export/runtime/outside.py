@@ -23,7 +23,7 @@ def on_outside(way: str) -> None:
 
 def tell(reason: str, what: str, fallback: str) -> None:
     """Warns at the first call outside, or raises CannotRun; ``fallback`` names what runs instead, empty where nothing can."""
-    global _told  # noqa: PLW0603
+    global _told
     if _way not in WAYS:
         raise CannotRun(f"{VARIABLE} is {_way!r}", "the environment", f"Set it to one of {', '.join(WAYS)}.")
     if _way == "raise" or not fallback:
@@ -31,4 +31,6 @@ def tell(reason: str, what: str, fallback: str) -> None:
     with _lock:
         first, _told = not _told, True
     if first and _way == "warn":
-        warnings.warn(f"{what} isn't tested for this call ({reason}); {fallback} runs instead, here and from now on", stacklevel=3)
+        warnings.warn(
+            f"{what} isn't tested for this call ({reason}); {fallback} runs instead, here and from now on", stacklevel=3
+        )

@@ -37,7 +37,9 @@ def check_manifest(folder: Path = FOLDER) -> None:
         try:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:
-            raise CannotRun(f"{name} is named by the manifest and can't be read: {error.strerror}", str(path), _REINSTALL) from None
+            raise CannotRun(
+                f"{name} is named by the manifest and can't be read: {error.strerror}", str(path), _REINSTALL
+            ) from None
         if found != expected:
             raise CannotRun(f"{name} isn't the file that was exported: its SHA-256 differs", str(path), _REINSTALL)
     there = {str(path.relative_to(folder)) for path in (folder / "kernels").rglob("*") if path.is_file()}

@@ -63,7 +63,7 @@ class Signature:
     def _wrong(self, spec: Mapping[str, Any], tensor: torch.Tensor) -> CannotRun:
         shape = ", ".join(spec["shape"])
         return CannotRun(
-            f"{self.name} takes {spec['name']} as ({shape}) of one type among bf16, fp16, fp32, the same names meaning the same sizes; "
+            f"{self.name} takes {spec['name']} as ({shape}) of one type among bf16, fp16, fp32, equal names for equal sizes; "
             f"it got {str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}",
             f"argument {spec['name']}",
             "Bring the arguments into that form.",

@@ -73,7 +73,9 @@ def _inputs(point: Mapping[str, Any], scale: float, generator: torch.Generator, 
     return (*tensors, point["scalars"]["scale"], s["causal"], s["window"])
 
 
-def _check(call: Callable[..., Any], point: Mapping[str, Any], name: str, generator: torch.Generator, device: torch.device) -> Any:
+def _check(
+    call: Callable[..., Any], point: Mapping[str, Any], name: str, generator: torch.Generator, device: torch.device
+) -> Any:
     """The largest error of ``out`` and of ``lse`` against float64.
 
     ``out`` may err twice as much as torch does on these inputs (the rule of flash-attention's tests) and FLOOR of the largest
@@ -96,7 +98,9 @@ def _check(call: Callable[..., Any], point: Mapping[str, Any], name: str, genera
     }  # fmt: skip
 
 
-def _race(call: Callable[..., Any], point: Mapping[str, Any], generator: torch.Generator, device: torch.device, blocks: int) -> Any:
+def _race(
+    call: Callable[..., Any], point: Mapping[str, Any], generator: torch.Generator, device: torch.device, blocks: int
+) -> Any:
     """Kernel against torch's SDPA in ABBA blocks: median ratio with the interval of order statistics at ALPHA."""
     arguments = _inputs(point, 1.0, generator, device)
     sides = (lambda: call(*arguments), lambda: sdpa(*arguments))
@@ -124,7 +128,7 @@ def _window(call: Callable[[], Any], runs: int, device: torch.device) -> float:
             call()
         ended.record()
         ended.synchronize()
-        return max(begun.elapsed_time(ended) * 1000 / runs, 1e-3)
+        return max(float(begun.elapsed_time(ended)) * 1000 / runs, 1e-3)
     started = time.perf_counter_ns()
     for _ in range(runs):
         call()

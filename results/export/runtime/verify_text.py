@@ -18,7 +18,9 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         final = race["final"]
         interval = f"[{race['low']:.3f}, {race['high']:.3f}]" if race["low"] is not None else "too few blocks"
         then = f"{final['ratio']:.3f}x [{final['low']:.3f}, {final['high']:.3f}]" if final else ""
-        rows.append((race["scenario"], f"{race['kernel_us']:.1f}", f"{race['torch_us']:.1f}", f"{race['ratio']:.3f}x", interval, then))
+        rows.append(
+            (race["scenario"], f"{race['kernel_us']:.1f}", f"{race['torch_us']:.1f}", f"{race['ratio']:.3f}x", interval, then)
+        )
     mean = math.exp(sum(math.log(race["ratio"]) for race in races) / len(races))
     text += ["", *_table(rows), "", f"{mean:.3f} times torch (geometric mean over {len(races)} scenarios)"]
     text.append(f"device: {found['device']}; torch {found['torch']}; {found['threads']} threads")

@@ -25,7 +25,8 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     requires = "".join(f"Requires-Dist: {text}\n" for text in project["dependencies"])
     metadata = (
         f"Metadata-Version: 2.4\nName: {project['name']}\nVersion: {project['version']}\nSummary: {project['description']}\n"
-        f"Requires-Python: {project['requires-python']}\nLicense-Expression: {project['license']}\nLicense-File: LICENSE\n{requires}"
+        f"Requires-Python: {project['requires-python']}\nLicense-Expression: {project['license']}\n"
+        f"License-File: LICENSE\n{requires}"
     )
     files = {str(path.relative_to(ROOT)): path.read_bytes() for path in sorted((ROOT / module).rglob("*")) if _travels(path)}
     files[f"{information}/licenses/LICENSE"] = (ROOT / "LICENSE").read_bytes()
