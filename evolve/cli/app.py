@@ -36,7 +36,7 @@ app = typer.Typer(
     },
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
     "beaten, 6 run folder, 7 budget, 8 waiting for answers or prompts, 9 a verdict other than OK, a task not admitted, or an "
-    "answer or a merge not kept, 130 interrupted twice. "
+    "answer, a merge or an export refused, 130 interrupted twice. "
     "ASKEVOLVE_DEBUG=1 shows the traceback of an error.",
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,

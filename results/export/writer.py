@@ -89,9 +89,9 @@ def _entry(spec: ExportSpec) -> str:
     ]
     if attention:
         lines += ["_entries = Attention(_handle)", "scaled_dot_product_attention = _entries.scaled_dot_product_attention"]
-        lines += ["flash_attn_func = _entries.flash_attn_func"]
+        lines += ["flash_attn_func = _entries.flash_attn_func", "transformers_attention = _entries.transformers_attention"]
     names = ["CannotRun", "OPERATOR", task, "on_outside"]
-    names += ["flash_attn_func", "scaled_dot_product_attention"] if attention else []
+    names += ["flash_attn_func", "scaled_dot_product_attention", "transformers_attention"] if attention else []
     return "\n".join([*lines, f"__all__ = {names!r}", ""])
 
 

@@ -1,6 +1,7 @@
 """From a run to a package: what is gathered, what is refused, and a package that is installed and used."""
 
 import json
+import re
 import subprocess
 import sys
 import venv
@@ -63,6 +64,23 @@ def test_the_verb_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
         export("nowhere", tmp_path)
     with pytest.raises(CommandError, match="lower-case"):
         export("nowhere", tmp_path / "new", name="Ünfit")
+
+
+def test_the_verb_writes_a_package_with_its_provenance(tmp_path: Path) -> None:
+    from evolve.cli.exporting import export
+
+    run_with(tmp_path / "run", final_of(seed()))
+    export(str(tmp_path / "run"), tmp_path / "out", name="handed-over")
+    package = tmp_path / "out" / "handed_over"
+    provenance = json.loads((package / "provenance.json").read_text())
+    assert provenance["candidate"] == seed().id
+    assert provenance["lineage"] == [{"id": seed().id, "origin": "seed", "step": 0, "question": None}]
+    assert provenance["score"]["geomean"] == 1.1
+    kernel = json.loads((package / "kernels" / "kernel.json").read_text())
+    assert kernel["archs"] == ["x86_64"]
+    assert [build["defines"]["HEAD_DIM"] for build in kernel["builds"]] == ["64", "128"]
+    texts = "".join(path.read_text() for path in package.rglob("*.py"))
+    assert not re.search(r"^\s*(from|import) (evaluator|evolve|population|results|mutators)\b", texts, re.MULTILINE)
 
 
 USE = """

@@ -74,6 +74,28 @@ class Attention:
         out, lse = self._handle(q, k, v, factor, int(causal or window > 0), window)
         return (out, lse) if return_attn_probs else out
 
+    def transformers_attention(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        scaling: float | None = None,
+        dropout: float = 0.0,
+        **unused: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """What Hugging Face Transformers expects of an attention function: ``out`` as (b, s, h, d), and no weights.
+
+        Register it with ``transformers.AttentionInterface.register(NAME, transformers_attention)``. Without a mask it is causal
+        where the module is, as their own SDPA function is.
+        """
+        causal = attention_mask is None and query.shape[2] > 1 and bool(getattr(module, "is_causal", True))
+        out = self.scaled_dot_product_attention(
+            query, key, value, attention_mask, dropout, causal, scale=scaling, enable_gqa=query.shape[1] != key.shape[1]
+        )
+        return out.transpose(1, 2).contiguous(), None
+
 
 def _outside(
     query: torch.Tensor,

@@ -223,3 +223,21 @@ def test_a_forked_child_has_threads_of_its_own(written: Path) -> None:
         "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=written, timeout=120, check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_small_llama_gives_the_same_logits(package: ModuleType) -> None:
+    transformers = pytest.importorskip("transformers")
+    transformers.AttentionInterface.register(NAME, package.transformers_attention)
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=128, hidden_size=512, intermediate_size=256, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    words = torch.randint(0, 128, (1, 256))
+    logits = {}
+    with torch.no_grad():
+        for name in ("sdpa", NAME):
+            model.set_attn_implementation(name)
+            logits[name] = model(words, use_cache=False).logits
+    assert (logits["sdpa"] - logits[NAME]).abs().max() < 1e-4
