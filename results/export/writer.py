@@ -142,7 +142,7 @@ def _kernel(spec: ExportSpec) -> dict[str, bytes]:
 
 def _pyproject(spec: ExportSpec) -> str:
     cuda = spec.candidate.language is Language.CUDA
-    needed = ["torch>=2.4", "numpy", *(["cuda-core", "cuda-bindings"] if cuda else [])]
+    needed = ["torch>=2.5", *(["cuda-core", "cuda-bindings"] if cuda else [])]
     return f"""[build-system]
 requires = []
 build-backend = "wheel_backend"

@@ -17,10 +17,9 @@ import torch
 from ._plan.resolved import Argument, ArgumentKind, Buffer, Resolved
 from .errors import CannotRun
 from .package import FOLDER
-from .plans import Plans
+from .plans import MOST_REMEMBERED, Plans
 from .signature import NAMES, TORCH_TYPES
 
-ALIGNMENT_BYTES = 64
 COMPILE_S = 300
 _POOL = "cpu_pool"
 
@@ -38,18 +37,19 @@ class CpuKernel:
         self._plans = Plans(folder, kernel)
         self._builds = {_key(build["defines"]): build for build in kernel["builds"]}
         self._libraries: dict[str, ctypes.CDLL] = {}
+        self._ready: dict[tuple[Any, ...], tuple[Resolved, ctypes.CDLL]] = {}
         self._lock = threading.Lock()
-
-    def has(self, resolved: Resolved) -> bool:
-        """Whether the harness built the kernel with these knobs and constants."""
-        return _key(resolved.defines) in self._builds
 
     def launch(self, tensors: Mapping[str, torch.Tensor], values: Mapping[str, Any]) -> None:
         """Nothing; the output tensors are written when it returns. ``values`` are the task's symbols and scalars."""
-        first = next(iter(tensors.values()))
-        symbols = {name: values.get(name, NAMES.get(first.dtype)) for name in self._kernel["task"]["symbols"]}
-        resolved = self._plans.at(symbols, {name: float(values[name]) for name in self._kernel["task"]["scalars"]})
-        library = self._library(resolved)
+        dtype = next(iter(tensors.values())).dtype
+        key = (dtype, *values.values())
+        ready = self._ready.get(key)
+        if ready is None:
+            if len(self._ready) >= MOST_REMEMBERED:
+                self._ready.clear()
+            ready = self._ready[key] = self._prepared(dtype, values)
+        resolved, library = ready
         buffers = {**tensors, **{spec.name: _workspace(spec) for spec in resolved.workspaces}}
         pool_library, pool = _pool(os.getpid())
         for launch in resolved.launches:
@@ -58,13 +58,15 @@ class CpuKernel:
             x, y, z = launch.grid
             pool_library.pool_run(ctypes.c_void_p(pool), getattr(library, launch.kernel), args, ctypes.c_long(x * y * z))
 
-    def _library(self, resolved: Resolved) -> ctypes.CDLL:
+    def _prepared(self, dtype: torch.dtype, values: Mapping[str, Any]) -> tuple[Resolved, ctypes.CDLL]:
+        task = self._kernel["task"]
+        symbols = {name: values.get(name, NAMES.get(dtype)) for name in task["symbols"]}
+        resolved = self._plans.at(symbols, {name: float(values[name]) for name in task["scalars"]})
         key = _key(resolved.defines)
-        library = self._libraries.get(key)
-        if library is None:
-            with self._lock:
-                library = self._libraries[key] = self._load(key)
-        return library
+        with self._lock:
+            if key not in self._libraries:
+                self._libraries[key] = self._load(key)
+            return resolved, self._libraries[key]
 
     def _load(self, key: str) -> ctypes.CDLL:
         build = self._builds.get(key)

@@ -3,6 +3,7 @@
 import importlib
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,13 +12,23 @@ from .domain import Domain
 from .errors import CannotRun
 from .outside import tell
 from .package import FOLDER, check_manifest, document
-from .plans import Plans
+from .plans import MOST_REMEMBERED, Plans
 from .signature import Signature
 
 Fallback = Callable[..., tuple[torch.Tensor, ...]]
 NAMESPACE = str(__package__).rpartition(".")[2]
 LAUNCHERS = {"cpp": ("cpu_kernel", "CpuKernel"), "cu": ("cuda_kernel", "CudaKernel")}
 ALIGNMENT_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What is known of every call with the same shapes, types, device and numbers; ``why`` it is outside, or empty."""
+
+    values: Mapping[str, Any]
+    outputs: tuple[tuple[torch.Size, torch.dtype], ...]
+    empty: bool
+    why: str
 
 
 class Operator:
@@ -30,28 +41,45 @@ class Operator:
         self.domain = Domain(document("domain.json"), self.plans)
         self._fallback = fallback
         self._launcher: Any = None
+        self._names = [spec["name"] for spec in (*self.signature.inputs, *self.signature.outputs)]
+        self._known: dict[tuple[Any, ...], Call] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
         """The outputs: by the kernel inside the domain, else as ``on_outside`` says. Nothing runs where all outputs are empty."""
+        tensors = arguments[: len(self.signature.inputs)]
+        key = (*((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors), *arguments[len(tensors) :])
+        call = self._known.get(key)
+        if call is None:
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            call = self._known[key] = self._judged(arguments)
+        if call.why:
+            tell(call.why, self.signature.name, "torch's own operator" if self._fallback else "")
+            assert self._fallback is not None
+            return self._result(list(self._fallback(*arguments)))
+        outputs = [tensors[0].new_empty(shape, dtype=dtype) for shape, dtype in call.outputs]
+        if not call.empty:
+            buffers = [*map(_settled, tensors), *outputs]
+            self.launcher().launch(dict(zip(self._names, buffers, strict=True)), call.values)
+        return self._result(outputs)
+
+    def _judged(self, arguments: tuple[Any, ...]) -> Call:
+        """What a call of such shapes comes to. CannotRun where the arguments make no call at all."""
         tensors, scalars, integers = self._split(arguments)
         symbols = self.signature.read(tensors, integers)
         outputs = self.signature.made(symbols, tensors[0])
-        if all(output.numel() == 0 for output in outputs):
-            return self._result(outputs)
         devices = {tensor.device for tensor in tensors}
         if len(devices) > 1:
             places = ", ".join(sorted(map(str, devices)))
             raise CannotRun(f"the tensors lie on {places}", self.signature.name, "Move them to one device.")
-        why = self.domain.outside(symbols, scalars, tensors[0].device.type)
-        if why:
-            tell(why, self.signature.name, "torch's own operator" if self._fallback else "")
-            assert self._fallback is not None
-            return self._result(list(self._fallback(*arguments)))
-        named = zip((spec["name"] for spec in self.signature.inputs), map(_settled, tensors), strict=True)
-        written = zip((spec["name"] for spec in self.signature.outputs), outputs, strict=True)
-        self.launcher().launch(dict([*named, *written]), {**symbols, **scalars})
-        return self._result(outputs)
+        empty = all(output.numel() == 0 for output in outputs)
+        return Call(
+            values={**symbols, **scalars},
+            outputs=tuple((output.shape, output.dtype) for output in outputs),
+            empty=empty,
+            why="" if empty else self.domain.outside(symbols, scalars, tensors[0].device.type),
+        )
 
     def shapes(self, *arguments: Any) -> Any:
         """Empty outputs for tracing; sizes may be symbolic."""
@@ -60,6 +88,8 @@ class Operator:
 
     def launcher(self) -> Any:
         """The object that launches, made once."""
+        if self._launcher is not None:
+            return self._launcher
         with self._lock:
             if self._launcher is None:
                 module, name = LAUNCHERS[self.kernel["language"]]
