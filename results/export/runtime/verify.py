@@ -30,18 +30,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     parser.add_argument("--blocks", type=int, default=BLOCKS, help="ABBA blocks of each race (8 or more for an interval)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs")
+    parser.add_argument("--threads", type=int, default=0, help="threads of a CPU kernel and of torch; 0: as in the final")
     given = parser.parse_args(arguments)
-    found = verify(given.blocks, given.seed)
+    found = verify(given.blocks, given.seed, given.threads)
     print(json.dumps(found, indent=1) if given.json else "\n".join(lines(found)))
     return 0 if found["passed"] else 1
 
 
-def verify(blocks: int, seed: int) -> dict[str, Any]:
+def verify(blocks: int, seed: int, threads: int) -> dict[str, Any]:
     """Checks and races of every scenario that the kernel's final tested, as plain data; times in microseconds."""
     check_manifest()
     package = importlib.import_module(str(__package__))
     domain, final = document("domain.json"), document("final.json")
     device = torch.device("cuda" if domain["device_type"] == "cuda" else "cpu")
+    if device.type == "cpu":  # before the first call, which counts them
+        torch.set_num_threads(threads or final["device"]["cores"])
     published = {(t["scenario"], t["opponent"]): t for t in final["timings"]}
     generator = torch.Generator().manual_seed(seed)
     package.on_outside("raise")
