@@ -23,7 +23,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         )
     mean = math.exp(sum(math.log(race["ratio"]) for race in races) / len(races))
     text += ["", *_table(rows), "", f"{mean:.3f} times torch (geometric mean over {len(races)} scenarios)"]
-    text.append(f"device: {found['device']}; torch {found['torch']}; {found['threads']} threads")
+    text.append(f"device: {found['device']}; torch {found['torch']}; threads: {found['threads']}")
     return text
 
 
