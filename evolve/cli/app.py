@@ -10,6 +10,7 @@ from evolve.cli import (
     banking,
     comparing,
     dashboard,
+    exporting,
     housekeeping,
     inspecting,
     mcp,
@@ -35,13 +36,13 @@ app = typer.Typer(
     },
     epilog="Exit codes: 0 done, 1 fault of ours, 2 usage, 3 configuration, 4 environment, 5 finished but the baseline was not "
     "beaten, 6 run folder, 7 budget, 8 waiting for answers or prompts, 9 a verdict other than OK, a task not admitted, or an "
-    "answer or a merge not kept, 130 interrupted twice. "
+    "answer, a merge or an export refused, 130 interrupted twice. "
     "ASKEVOLVE_DEBUG=1 shows the traceback of an error.",
 )
 for command in (setup.init, setup.doctor, searching.run, searching.resume, searching.stop, inspecting.status, inspecting.show,
                 inspecting.diff, inspecting.lineage, inspecting.trace, answering.answer, answering.ask, measuring.evaluate,
-                measuring.final, comparing.compare, merging.merge, dashboard.dashboard, dashboard.report, mcp.mcp,
-                housekeeping.gc):  # fmt: skip
+                measuring.final, exporting.export, comparing.compare, merging.merge, dashboard.dashboard, dashboard.report,
+                mcp.mcp, housekeeping.gc):  # fmt: skip
     app.command()(command)
 app.command("list")(inspecting.list_runs)
 app.command("next")(answering.next_prompt)

@@ -10,6 +10,7 @@ CODES = {
     "BudgetRefused": Exit.BUDGET,
     "AnswerRefused": Exit.REFUTED,
     "MergeRefused": Exit.REFUTED,
+    "ExportRefused": Exit.REFUTED,
     "EnvironmentUnfit": Exit.ENVIRONMENT,
     "KeyMissing": Exit.ENVIRONMENT,
     "RunNameInvalid": Exit.CONFIG,

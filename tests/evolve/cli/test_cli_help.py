@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[3]
 HEAVY = ("numpy", "pandas", "pydantic", "torch", "ray", "openai")
 COMMANDS = (
     "", "init", "doctor", "run", "resume", "stop", "status", "list", "show", "diff", "lineage", "trace", "next", "answer", "ask",
-    "evaluate", "final", "dashboard", "report", "gc", "task", "task list", "task check", "task new",
+    "evaluate", "final", "export", "dashboard", "report", "gc", "task", "task list", "task check", "task new",
 )  # fmt: skip
 PROBE = f"""
 import sys
