@@ -1,17 +1,15 @@
 """Evaluation spread over Ray actors: a local Ray that starts by itself, or a cluster by address."""
 
 import contextlib
-import logging
-import os
-import socket
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
 from evaluator.outcome import Outcome
 from evaluator.request import Evaluator, Request
@@ -19,16 +17,14 @@ from evolve.errors import EnvironmentUnfit
 from evolve.executors.ahead import Ahead, Job
 from evolve.executors.base import Done
 from evolve.executors.fault import ATTEMPTS, harness_fault, to_be_repeated
+from evolve.executors.ray_cluster import dead_nodes, has_several_nodes, start_ray
 from evolve.executors.worker import Worker
 
-_OBJECT_STORE_BYTES = 80 * 2**20  # requests and outcomes are kilobytes; Ray's own minimum is 75 MiB
-_KNOCK_S = 10.0
-_ADVICE_HERE = (
-    "Ray keeps its files in RAY_TMPDIR, TMPDIR or /tmp: a short path with free space, please; "
-    '[executor] kind = "inline" does without Ray'
-)
-_ADVICE_THERE = "Start it there with `ray start --head`, or leave [executor] ray_address out for a Ray of this machine alone"
-_SERVERS = ("raylet", "gcs_server")
+GRACE_S = 20.0
+"""So long a cluster may take to notice that a machine is gone; a worker's death within it is then the machine's."""
+
+STARTS = 3
+"""So many workers in a row that can't start end the run."""
 
 
 class _Actor:
@@ -37,6 +33,9 @@ class _Actor:
     def __init__(self, build: Callable[[], Evaluator], deadline_s: float | None) -> None:
         self._worker = Worker(build, deadline_s)
 
+    def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
     def evaluate(self, request: Request) -> Outcome:
         return self._worker.evaluate(request)
 
@@ -44,15 +43,37 @@ class _Actor:
         self._worker.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A request on its way; ``attempts`` were made already."""
+
+    number: int
+    request: Request
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A job whose worker vanished: with its machine, which is nobody's fault, or alone, which counts after ``until``."""
+
+    job: _Job
+    node: str
+    reason: str
+    until: float
+
+
 class RayExecutor:
-    """Keeps ``workers`` actors busy from one queue, oldest request first; a dead actor is replaced.
+    """Keeps up to ``workers`` actors busy from one queue, oldest request first; a dead actor is replaced.
+
+    In a cluster machines come and go: an actor that has no place yet holds no request, one whose machine is lost gives its
+    request back without a word against the candidate, and what joins is used.
 
     ``build`` makes an evaluator and is sent to the actors: it must pickle small and hold no live object. Ray is started on this
     machine where ``address`` is None and none runs in this process, and then stopped on ``close``. A worker that gives no answer
     within ``deadline_s`` seconds counts as dead. With ``gpus`` each actor has one GPU to itself, which Ray shows it alone. Jobs
     of ``ahead`` are tasks of one CPU each. Raises EnvironmentUnfit where Ray can't be started or reached, ValueError where it has
-    fewer CPUs or GPUs than ``workers``. An actor whose environment is unfit keeps its GPU, so that Ray gives it to nobody else,
-    and isn't asked again.
+    fewer CPUs or GPUs than ``workers``, or a cluster none at all. An actor whose environment is unfit keeps its GPU, so that Ray
+    gives it to nobody else, and isn't asked again.
     """
 
     def __init__(
@@ -65,11 +86,15 @@ class RayExecutor:
         gpus: bool = False,
         ahead: Ahead | None = None,
     ) -> None:
+        self._idle: list[Any] = []
+        self._retired: list[Any] = []
+        self._starting: dict[Any, Any] = {}
+        self._running: dict[Any, tuple[Any, _Job]] = {}
         self._owns_ray = not ray.is_initialized()
-        self._servers = _start_ray(workers + (ahead.workers if ahead else 0), address) if self._owns_ray else ()
+        self._servers = start_ray(workers + (ahead.workers if ahead else 0), address) if self._owns_ray else ()
         for kind in ("CPU", "GPU") if gpus else ("CPU",):
-            there = int(ray.cluster_resources().get(kind, 0))
-            if there < workers:
+            there, least = int(ray.cluster_resources().get(kind, 0)), workers if address is None else 1
+            if there < least:
                 self.close()
                 more = f"--num-{kind.lower()}s"
                 raise ValueError(
@@ -78,18 +103,23 @@ class RayExecutor:
         self._build, self._deadline_s, self._ahead = build, deadline_s, ahead
         self._task = ray.remote(num_cpus=1, max_retries=0)(_do)
         self._needs: dict[str, int] = {"num_cpus": 1, "max_restarts": 0} | ({"num_gpus": 1} if gpus else {})
-        self._idle: list[Any] = []
-        self._retired: list[Any] = []
+        self._nodes: dict[Any, str] = {}
         self._unfit = ""
+        self._failed_starts = 0
         self._missing = workers  # actors are made when first needed
-        self._queue: deque[tuple[int, Request, int]] = deque()  # number, request, attempts already made
-        self._running: dict[Any, tuple[Any, int, Request, int]] = {}
+        self._queue: deque[_Job] = deque()
+        self._lost: list[_Lost] = []
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Ids of the machines on which actors are at work."""
+        return frozenset(self._nodes.values())
 
     def submit(self, number: int, request: Request) -> None:
-        """Queue one evaluation; it starts at once where an actor is free."""
+        """Queue one evaluation; it starts at once where an actor is free, else when ``collect`` finds one."""
         for job in self._ahead.jobs(request) if self._ahead else ():
             self._task.remote(job)
-        self._queue.append((number, request, 0))
+        self._queue.append(_Job(number, request))
         self._dispatch()
 
     def collect(self, timeout_s: float) -> Sequence[Done]:
@@ -104,15 +134,23 @@ class RayExecutor:
                     f"Ray's own process {server.pid} died (killed, or out of memory?); nothing stored is lost, "
                     "`askevolve resume` goes on with the run"
                 )
+        done = self._reclaim()
         self._dispatch()
-        if not self._running:
-            if self._queue:
+        waiting = [*self._running, *self._starting]
+        if not waiting:
+            if self._lost and not done:
+                time.sleep(min(timeout_s, 1.0))
+            elif self._queue and not done:
                 raise EnvironmentUnfit(self._unfit)
-            return ()
-        ready, _ = ray.wait(list(self._running), num_returns=1, timeout=timeout_s)
+            return done
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=0 if done else timeout_s)
         if ready:
-            ready, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        done = [finished for reference in ready if (finished := self._settle(reference)) is not None]
+            ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        for reference in ready:
+            if reference in self._starting:
+                self._arrive(reference)
+            elif (finished := self._settle(reference)) is not None:
+                done.append(finished)
         self._dispatch()
         return done
 
@@ -122,13 +160,13 @@ class RayExecutor:
         if not all(map(_is_alive, self._servers)):
             leftovers = _below(self._servers)  # its agents would look for their dead server for a minute
         else:
-            for actor in [*getattr(self, "_idle", []), *getattr(self, "_retired", [])]:
+            for actor in [*self._idle, *self._retired]:
                 with contextlib.suppress(RayError):
                     ray.get(actor.close.remote(), timeout=10)
                 ray.kill(actor)
-            for actor, *_ in getattr(self, "_running", {}).values():
+            for actor in [*self._starting.values(), *(actor for actor, _ in self._running.values())]:
                 ray.kill(actor)
-        self._idle, self._retired, self._running, self._queue = [], [], {}, deque()
+        self._idle, self._retired, self._starting, self._running, self._queue = [], [], {}, {}, deque()
         if self._owns_ray and ray.is_initialized():
             ray.shutdown()
         for process in leftovers:
@@ -136,38 +174,77 @@ class RayExecutor:
                 process.kill()
 
     def _dispatch(self) -> None:
-        while self._queue and (self._idle or self._missing):
-            number, request, attempts = self._queue.popleft()
-            actor = self._idle.pop() if self._idle else self._hire()
-            reference = actor.evaluate.remote(replace(request, attempt=request.attempt + attempts))
-            self._running[reference] = (actor, number, request, attempts)
+        """Give the idle their requests, and hire for those that are left."""
+        while self._queue and self._idle:
+            actor, job = self._idle.pop(), self._queue.popleft()
+            request = replace(job.request, attempt=job.request.attempt + job.attempts)
+            self._running[actor.evaluate.remote(request)] = (actor, job)
+        for _ in range(min(self._missing, len(self._queue) - len(self._starting))):
+            self._missing -= 1
+            actor = ray.remote(**self._needs)(_Actor).remote(self._build, self._deadline_s)
+            self._starting[actor.node.remote()] = actor
 
-    def _hire(self) -> Any:
-        self._missing -= 1
-        return ray.remote(**self._needs)(_Actor).remote(self._build, self._deadline_s)
+    def _arrive(self, reference: Any) -> None:
+        """Take an actor into service. Raises EnvironmentUnfit where one after the other fails to start."""
+        actor = self._starting.pop(reference)
+        try:
+            self._nodes[actor] = ray.get(reference)
+        except RayError as error:
+            self._missing += 1
+            self._failed_starts += 1
+            if self._failed_starts >= STARTS:
+                raise EnvironmentUnfit(f"workers can't start under Ray: {str(error).strip().splitlines()[-1]}") from None
+            return
+        self._failed_starts = 0
+        self._idle.append(actor)
 
     def _settle(self, reference: Any) -> Done | None:
-        """The result behind a finished reference; None where its worker died and the request went back to the queue's head."""
-        actor, number, request, attempts = self._running.pop(reference)
+        """The result behind a finished reference; None where its worker died and the request goes back to the queue's head."""
+        actor, job = self._running.pop(reference)
         try:
-            outcome, died = ray.get(reference), False
+            outcome = ray.get(reference)
         except EnvironmentUnfit as error:
             self._unfit = str(error.cause if isinstance(error, RayTaskError) else error)
             self._retired.append(actor)
-            self._queue.appendleft((number, request, attempts))
+            self._queue.appendleft(job)
             return None
+        except (RayTaskError, OutOfMemoryError) as error:
+            self._dismiss(actor)
+            return self._repeat(job, str(error).strip().splitlines()[-1])
         except RayError as error:
-            outcome, died = harness_fault(request, str(error).strip().splitlines()[-1]), True
-        again = attempts + 1 < ATTEMPTS if died else to_be_repeated(outcome, attempts + 1)
-        if died or again:
-            ray.kill(actor)
-            self._missing += 1
-        else:
-            self._idle.append(actor)
-        if again:
-            self._queue.appendleft((number, request, attempts + 1))
+            grace_s = GRACE_S if has_several_nodes() else 0.0
+            node = self._dismiss(actor)
+            self._lost.append(_Lost(job, node, str(error).strip().splitlines()[-1], time.monotonic() + grace_s))
             return None
-        return Done(number=number, outcome=outcome)
+        if to_be_repeated(outcome, job.attempts + 1):
+            self._dismiss(actor)
+            self._queue.appendleft(replace(job, attempts=job.attempts + 1))
+            return None
+        self._idle.append(actor)
+        return Done(number=job.number, outcome=outcome)
+
+    def _dismiss(self, actor: Any) -> str:
+        """End an actor, so that another is hired; the machine that it was on."""
+        ray.kill(actor)
+        self._missing += 1
+        return self._nodes.pop(actor)
+
+    def _repeat(self, job: _Job, reason: str) -> Done | None:
+        """Put a request whose worker died back to the queue's head, or what it ends with after too many of them."""
+        if job.attempts + 1 < ATTEMPTS:
+            self._queue.appendleft(replace(job, attempts=job.attempts + 1))
+            return None
+        return Done(number=job.number, outcome=harness_fault(job.request, reason))
+
+    def _reclaim(self) -> list[Done]:
+        """Take back what was lost, without counting it where its machine is gone."""
+        if not self._lost:
+            return []
+        dead, now, lost = dead_nodes(), time.monotonic(), self._lost
+        self._lost = [one for one in lost if one.node not in dead and now < one.until]
+        self._queue.extendleft(one.job for one in reversed(lost) if one.node in dead)
+        over = [one for one in lost if one.node not in dead and now >= one.until]
+        return [done for one in over if (done := self._repeat(one.job, one.reason)) is not None]
 
 
 def _do(job: Job) -> None:
@@ -188,32 +265,3 @@ def _below(servers: Sequence[psutil.Process]) -> list[psutil.Process]:
         with contextlib.suppress(psutil.NoSuchProcess):
             found += server.children(recursive=True)
     return found
-
-
-def _start_ray(cpus: int, address: str | None) -> Sequence[psutil.Process]:
-    """Join the cluster at ``address``, or start a small quiet Ray of ``cpus`` CPUs here that reports to nobody.
-
-    Returns the servers without which a Ray that was started here doesn't work.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # results that nobody waits for any more
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-    try:
-        if address is not None:
-            _knock(address)
-            ray.init(address=address, **quiet)
-        else:  # "local" by name, or Ray would join whatever RAY_ADDRESS names
-            ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
-    except Exception as error:
-        ray.shutdown()
-        what = "started here" if address is None else f"reached at {address}"
-        advice = _ADVICE_HERE if address is None else _ADVICE_THERE
-        raise EnvironmentUnfit(f"Ray can't be {what} ({type(error).__name__}: {error}). {advice}") from error
-    return [child for child in psutil.Process().children() if child.name() in _SERVERS] if address is None else ()
-
-
-def _knock(address: str) -> None:
-    """Raise OSError where nobody listens at HOST:PORT: Ray itself would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()

@@ -119,7 +119,7 @@ class TestRay(ExecutorContract):
         self, executor: Executor, script: Scripted
     ) -> None:
         executor.submit(1, request_of("spawn 7357"))
-        wait_for(lambda: sleepers("7357"))
+        wait_for(lambda: executor.collect(0.1) or sleepers("7357"))
         (_, _, evaluator), (first, *_) = script.log()[0], sleepers("7357")
         os.kill(evaluator, signal.SIGKILL)
         wait_for(lambda: not executor.collect(0.1) and len(script.log()) == 2 and len(sleepers("7357")) == 1)
@@ -128,7 +128,7 @@ class TestRay(ExecutorContract):
 
     def test_processes_of_a_killed_actor_do_not_survive(self, executor: Executor, script: Scripted) -> None:
         executor.submit(1, request_of("spawn 7358"))
-        wait_for(lambda: sleepers("7358"))
+        wait_for(lambda: executor.collect(0.1) or sleepers("7358"))
         (_, _, evaluator), (first, *_) = script.log()[0], sleepers("7358")
         os.kill(psutil.Process(evaluator).parents()[1].pid, signal.SIGKILL)  # evaluator, guard, actor
         wait_for(lambda: not psutil.pid_exists(evaluator) and not psutil.pid_exists(first))
@@ -136,7 +136,7 @@ class TestRay(ExecutorContract):
 
     def test_close_leaves_no_process(self, executor: Executor, script: Scripted) -> None:
         executor.submit(1, request_of("spawn 7359"))
-        wait_for(lambda: sleepers("7359"))
+        wait_for(lambda: executor.collect(0.1) or sleepers("7359"))
         executor.close()
         wait_for(lambda: not sleepers("7359") and not psutil.pid_exists(script.log()[0][2]))
 
