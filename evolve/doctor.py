@@ -7,18 +7,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from evolve.finding import Finding, State
 
 
-def examine() -> Iterator[Finding]:
-    """Findings one after the other, cheapest first. A check that fails in an unforeseen way is a finding too."""
-    for check in CHECKS:
+def examine(ray_address: str | None = None) -> Iterator[Finding]:
+    """Findings one after the other, cheapest first; with an address those of a Ray cluster too.
+
+    A check that fails in an unforeseen way is a finding as well.
+    """
+    for check in (*CHECKS, *([partial(_cluster, ray_address)] if ray_address else ())):
         try:
             yield from check()
         except Exception as error:
-            yield Finding(name=check.__name__.strip("_"), state=State.LIMITED, detail=f"check failed: {error!r}")
+            name = getattr(check, "__name__", "ray cluster").strip("_")
+            yield Finding(name=name, state=State.LIMITED, detail=f"check failed: {error!r}")
 
 
 def fit(findings: list[Finding]) -> bool:
@@ -131,6 +136,12 @@ def _baselines() -> Iterator[Finding]:
             state=State.OK if reason is None else State.LIMITED,
             detail=baseline.version() if reason is None else reason,
         )
+
+
+def _cluster(address: str) -> Iterator[Finding]:
+    from evolve.executors.ray_cluster import survey
+
+    yield from survey(address)
 
 
 def _disk() -> Iterator[Finding]:

@@ -138,7 +138,12 @@ def _config(folder: Path, task: str, set_name: str, seeds: Sequence[str], backen
     )
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    as_json: Json = False,
+    ray_address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Look at this Ray cluster too, machine by machine.", show_default=False)
+    ] = None,
+) -> None:
     """Say what this machine can do.
 
     With what to install for the rest. Exit code 4 where the main job can't run.
@@ -148,7 +153,7 @@ def doctor(as_json: Json = False) -> None:
     from evolve.doctor import examine, fit
 
     findings = []
-    for finding in examine():
+    for finding in examine(ray_address):
         findings.append(finding)
         if not as_json:
             write([f"{finding.state:<8} {finding.name}: {finding.detail}"])

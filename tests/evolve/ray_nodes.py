@@ -17,6 +17,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from evolve.api import run
+from evolve.executors.ray_cluster import survey
 from evolve.executors.ray_executor import RayExecutor
 from results.events import StepEvaluated
 from tests.evolve.simulation import SlowSimulation, config, essence, stored
@@ -48,6 +49,7 @@ def main() -> None:
     }
     executor.close()
     ray.shutdown()
+    told["doctor"] = [f"{finding.state} {finding.name}: {finding.detail}" for finding in survey(cluster.address)]
     cluster.shutdown()
     print(json.dumps(told))
 
