@@ -83,7 +83,8 @@
         if (inner ? found.length > MOST_EDGES : leaves.length > MOST_EDGES) continue;
         const above = parent[row] < row && parent[row] >= 0 ? parent[row] : row;
         if (xs[row] < x0 || xs[above] > x1) continue;
-        const [y, fromY] = [ys[row], ys[above]];
+        const y = ys[row];
+        const fromY = ys[above];
         if ((y < y0 && fromY < y0) || (y > y1 && fromY > y1)) continue;
         (inner ? found : leaves).push(row);
       }
@@ -121,7 +122,8 @@
       const shown = codes.map((family) => (hidden.has(ask.families[family]) ? 0 : 1));
       const later = [];
       for (let row = 0; row < n; row++) {
-        const [x, y] = [xs[row], ys[row]];
+        const x = xs[row];
+        const y = ys[row];
         if (x < x0 || x > x1 || y < y0 - 1 || y > y1 + 1 || !shown[verdict[row]]) continue;
         if (kids[row] > 0 || flags[row] & 1) later.push(row);
         else raster.put(x * kx + bx, y * ky + by, colour(row), radius, 0.85);

@@ -84,6 +84,7 @@
 
   /** A picture of discs: put(x, y, [r, g, b], radius, opacity) in pixels of the figure; flush(pen) brings it onto the pen.
       One pass over bytes, since a canvas call for each of 100,000 points takes half a second. */
+  let kept = null;
   class Raster {
     constructor(figure) {
       const { x, y, w, h } = figure.plot;
@@ -91,7 +92,9 @@
       Object.assign(this, { x, y, w, h, drawn: 0 });
       this.width = Math.max(1, Math.round(w * this.scale));
       this.height = Math.max(1, Math.round(h * this.scale));
-      this.image = new ImageData(this.width, this.height);
+      if (!kept || kept.width !== this.width || kept.height !== this.height) kept = new ImageData(this.width, this.height);
+      else kept.data.fill(0);
+      this.image = kept; // one raster is drawn at a time, so they share their bytes
       this.bytes = this.image.data;
       this.stamps = new Map();
     }
@@ -105,10 +108,13 @@
       if (!(left > -size && left < this.width && top > -size && top < this.height)) return;
       this.drawn++;
       const bytes = this.bytes;
-      const [r, g, b] = colour;
+      const r = colour[0]; // no destructuring in here: it costs an iterator a point until the engine has optimised it
+      const g = colour[1];
+      const b = colour[2];
       const share = (opacity * 256) | 0;
       const until = Math.min(size, this.height - top);
-      const [from, to] = [Math.max(0, -left), Math.min(size, this.width - left)];
+      const from = Math.max(0, -left);
+      const to = Math.min(size, this.width - left);
       for (let j = Math.max(0, -top); j < until; j++) {
         let at = ((top + j) * this.width + left + from) * 4;
         for (let i = from; i < to; i++, at += 4) {

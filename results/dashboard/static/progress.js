@@ -57,8 +57,9 @@
       const value = speeds()[row];
       if (value > 0) return figure.py(toY(value));
       const lane = laneY(lanes.indexOf(codes[ask.data.col.verdict[row]]));
-      return crowded ? lane + (((row * 40503) & 1023) / 1023 - 0.5) * (LANE_PX - 4) : lane; // spread, so that how dense they are shows
+      return crowded ? lane + spread(row) : lane;
     };
+    const spread = (row) => (((row * 40503) & 1023) / 1023 - 0.5) * (LANE_PX - 4); // so that how dense they are shows
     const visible = (row, codes) => !hidden.has(ask.families[codes[ask.data.col.verdict[row]]]);
 
     function xTicks() {
@@ -98,8 +99,11 @@
       const colours = ask.families.map((name) => ask.rgb("f-" + name));
       const raster = new ask.Raster({ plot: { ...figure.plot, h: figure.height - figure.plot.y - 38 }, scale: figure.scale });
       const shown = codes.map((family) => (hidden.has(ask.families[family]) ? 0 : 1));
-      const [kx, bx] = figure.scales;
+      const [kx, bx, ky, by] = figure.scales;
       const geomean = speeds();
+      const logarithmic = logY();
+      const laneOf = codes.map((family) => lanes.indexOf(family)); // -1, of families without a lane, is 255 here and never asked for
+      const lowest = laneY(0);
       const [top, bottom] = [figure.plot.y, figure.plot.y + figure.plot.h];
       const accepted = [];
       for (let row = from; row < until; row++) {
@@ -108,10 +112,16 @@
           accepted.push(row);
           continue;
         }
-        const measured = geomean[row] > 0;
-        const y = place(row, codes);
-        if (measured && (y > bottom || y < top)) continue;
-        raster.put(xs[row] * kx + bx, y, colours[codes[verdict[row]]], radius, measured ? opacity * 0.75 : many > 20000 ? 0.22 : opacity);
+        const value = geomean[row];
+        const code = verdict[row];
+        if (value > 0) {
+          const y = (logarithmic ? Math.log10(value) : value) * ky + by;
+          if (y <= bottom && y >= top) raster.put(xs[row] * kx + bx, y, colours[codes[code]], radius, opacity * 0.75);
+        } else {
+          const lane = lowest + laneOf[code] * LANE_PX;
+          const y = crowded ? lane + spread(row) : lane;
+          raster.put(xs[row] * kx + bx, y, colours[codes[code]], radius, many > 20000 ? 0.22 : opacity);
+        }
       }
       for (const row of accepted) {
         const y = place(row, codes);
