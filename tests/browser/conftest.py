@@ -86,4 +86,4 @@ def page(browser: Any) -> Iterator[Any]:
 
 def is_ours(url: str) -> bool:
     """Whether a request stays on this machine."""
-    return url.startswith(("http://127.0.0.1:", "file:///", "data:", "blob:", "about:"))
+    return url.startswith(("http://127.0.0.1:", "http://localhost:", "file:///", "data:", "blob:", "about:"))
