@@ -177,14 +177,15 @@ def line_changes(parent: str, child: str) -> tuple[tuple[int, ...], tuple[int, .
     a chance of one in 10 million.
     """
     old, new = Counter(parent.splitlines()), Counter(child.splitlines())
-    return _hashes(new - old), _hashes(old - new)
+    changed = {line for line, _ in new.items() ^ old.items()}
+    return _hashes({line: new[line] - old[line] for line in changed}), _hashes({line: old[line] - new[line] for line in changed})
 
 
-def _hashes(lines: Counter[str]) -> tuple[int, ...]:
-    """The hashes of lines, each as often as it is there, sorted; the short ones left out. Only what an edit changed is hashed."""
+def _hashes(surplus: Mapping[str, int]) -> tuple[int, ...]:
+    """The hashes of the lines of which there are more, each as often as that, sorted; lines that say little are left out."""
     found = []
-    for line, count in lines.items():
-        if sum(letter.isalnum() for letter in line) >= 3:
+    for line, count in surplus.items():
+        if count > 0 and sum(map(str.isalnum, line)) >= 3:
             data = line.encode("utf-8", "surrogatepass")
             found += [int.from_bytes(blake2b(data, digest_size=8).digest(), "big")] * count
     return tuple(sorted(found))
