@@ -1,7 +1,7 @@
-"""The peers' side of `benchmarks/population.py`, run by a Python that has them; knows nothing of this project.
+"""The peers' side of `benchmarks/population_scale.py`, run by a Python that has them; knows nothing of this project.
 
-`python population_peers.py openevolve|shinka PROGRAMS SIZE...` reads programs as lines of JSON and prints a line of JSON for each
-size: median milliseconds of the last inserts, of samples, and the bytes that go to a worker with one step.
+`python population_scale_peers.py openevolve|shinka PROGRAMS SIZE...` reads programs as lines of JSON and prints a line of JSON
+for each size: median milliseconds of the last inserts, of samples, and the bytes that go to a worker with one step.
 """
 
 import contextlib

@@ -1,12 +1,12 @@
-"""How the population scales, and how it compares: `python -m benchmarks.population [CANDIDATES] [--peers PYTHON]`.
+"""How the population scales, and how it compares: `python benchmarks/population_scale.py [CANDIDATES] [--peers PYTHON]`.
 
-First a run of CANDIDATES (100,000) kernels of about 8 KB is made, each a small edit of one of the last. Printed are the medians of
-an insert (recognise, take in, fold; all that the controller does with an answer but storing it), of a parent's choice, of the best,
-of an ancestry; then the time a fresh process takes to resume from the store, and the memory it holds.
+First a run of CANDIDATES (100,000) kernels of about 8 KB is made, each a small edit of one of the last. Printed are the medians
+of an insert (recognise, take in, fold: all that the controller does with an answer but storing it), of a parent's choice, of the
+best, of an ancestry; then the time a fresh process takes to resume from the store, and the memory it holds.
 
-With ``--peers`` (a Python that has ``openevolve`` and ``shinka-evolve``) the same sources are given to the databases of OpenEvolve
-and ShinkaEvolve at 500, 2,000 and 5,000 programs, after ours: insert (memory of sources, lineage and archive; recognising a source
-in its normal form, which they don't do, is told apart), sample, bytes that go to a worker.
+With ``--peers`` (a Python that has ``openevolve`` and ``shinka-evolve``) the same sources are given to the databases of
+OpenEvolve and ShinkaEvolve at 500, 2,000 and 5,000 programs, after ours: insert (memory of sources, lineage and archive;
+recognising a source in its normal form, which they don't do, is told apart), sample, bytes that go to a worker.
 """
 
 import argparse
@@ -47,7 +47,7 @@ SIZES = (500, 2_000, 5_000)
 LINE = "    acc[{n}] = fmaf(q[i * {a}], k[j + {b}], acc[{n}]);  // row {n}\n"
 SAMPLES = 400
 BATCH = 200
-PEER = Path(__file__).with_name("population_peers.py")
+PEER = Path(__file__).with_name("population_scale_peers.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,8 @@ def programs(count: int) -> Iterator[Program]:
 
 def outcome_of(candidate_id: str, score: float) -> Outcome:
     fitness = Fitness(
-        opponent="torch", geomean=score, low=score * 0.998, high=score * 1.002, scenarios=1, worst_scenario="s", worst_ratio=score,
+        opponent="torch", geomean=score, low=score * 0.998, high=score * 1.002, scenarios=1, worst_scenario="s",
+        worst_ratio=score,
     )  # fmt: skip
     return Outcome(
         candidate_id=candidate_id, effort=Effort.SEARCH, verdict=Verdict.OK, stage=Stage.SCORE, message="", device=DEVICE,
@@ -148,7 +149,8 @@ def main() -> None:
 
 def scale(folder: Path, count: int) -> None:
     """Make a run of ``count`` candidates, and print what it costs at its end."""
-    ours, inserts, pending = Ours(), [], []
+    ours, inserts = Ours(), []
+    pending: list[Event] = []
     with Store.create(folder, RunStarted(name="bench", config={}, config_hash="0", card=CARD_OF_ONE, version="0")) as store:
         for program in programs(count):
             start = time.perf_counter()
@@ -172,7 +174,7 @@ def scale(folder: Path, count: int) -> None:
     print(f"  best      {median_ms(lambda: state.best, SAMPLES):9.4f}")
     print(f"  ancestry  {median_ms(lambda: ancestry(state.makers, ids.pop()), SAMPLES):9.4f}  ({depth} deep)")
     print(f"  memory    {peak_mb():9.1f} MB at most of the process that made it", flush=True)
-    subprocess.run([sys.executable, "-m", "benchmarks.population", "--resume", folder], check=True)
+    subprocess.run([sys.executable, __file__, "--resume", folder], check=True)
 
 
 def resume(folder: Path) -> None:
@@ -201,7 +203,8 @@ def compare(python: str, sizes: Sequence[int]) -> None:
         for peer in ("openevolve", "shinka"):
             command = [python, str(PEER), peer, str(path), *map(str, sizes)]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-                assert process.stdout is not None and process.stderr is not None
+                assert process.stdout is not None
+                assert process.stderr is not None
                 complaint: list[str] = []
                 reader = Thread(target=lambda lines, to: to.extend(lines), args=(process.stderr, complaint))
                 reader.start()
