@@ -42,6 +42,7 @@ from mutators.linter import lint
 from mutators.moments import MomentSettings
 from population.candidate import Candidate, Language
 from population.novelty import candidate_of
+from population.selection import POLICIES
 from results.mailbox import Mailbox
 
 _LANGUAGES = {"cpu": (Language.CPP,), "cuda": (Language.CUDA,), "simulated": (Language.CPP, Language.CUDA)}
@@ -210,6 +211,7 @@ def _mutation(config: RunConfig, task: Task, card: TaskCard) -> Mutation:
         moments=MomentSettings(stall_attempts=config.mutation.stall_after),
         arm=arm,
         machine_code=MachineCode(task=task, card=card) if shows_code else None,
+        policy=POLICIES[config.population.selection],
     )
 
 
