@@ -28,7 +28,8 @@ import numpy as np
 from evaluator.outcome import Device, Effort, Fitness, Outcome, Stage, Verdict
 from evaluator.request import Request
 from evaluator.task_card import Scenario, TaskCard
-from evolve.state import Rules, State
+from evolve.rules import Rules
+from evolve.state import State
 from mutators.moments import ancestry
 from population.candidate import Language, Origin, Step
 from population.lineage import Lineage

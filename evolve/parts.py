@@ -28,7 +28,7 @@ from evolve.loop import Terms
 from evolve.machine_code import MachineCode
 from evolve.posing import Mutation
 from evolve.recordings import recorded_answers
-from evolve.state import Rules
+from evolve.rules import Rules, rules_of
 from evolve.sweep import SweepRules
 from evolve.tuning import conditions_of
 from mutators.answerers.base import Answerer
@@ -161,7 +161,7 @@ def assemble(config: RunConfig) -> Parts:
             budget=Budget(**config.budget.model_dump()),
             goal=_goal(config, card),
         ),
-        rules=Rules(islands=config.population.islands, capacity=config.population.capacity),
+        rules=rules_of(config),
     )
 
 
