@@ -6,7 +6,7 @@ best, of an ancestry; then the time a fresh process takes to resume from the sto
 
 With ``--peers`` (a Python that has ``openevolve`` and ``shinka-evolve``) the same sources are given to the databases of
 OpenEvolve and ShinkaEvolve at 500, 2,000 and 5,000 programs, after ours: insert (memory of sources, lineage and archive;
-recognising a source in its normal form, which they don't do, is told apart), sample, bytes that go to a worker.
+recognising a source in its normal form, which they don't do, and storing it are told apart), sample, bytes that go to a worker.
 """
 
 import argparse
@@ -196,11 +196,12 @@ def compare(python: str, sizes: Sequence[int]) -> None:
         made = list(programs(max(sizes)))
         with path.open("w") as lines:
             lines.writelines(json.dumps(asdict(one)) + "\n" for one in made)
-        ours = {row["size"]: row for row in own_figures(made, sizes)}
+        ours = {row["size"]: row for row in own_figures(made, sizes, Path(scratch) / "run")}
         print(f"{'':12s} {'programs':>8s} {'insert ms':>10s} {'sample ms':>10s} {'bytes to a worker':>18s}")
         for size in sizes:
             show("ours", ours[size], ours[size])
             print(f"{'':21s} {ours[size]['recognise_ms']:10.3f}  more to recognise a source first")
+            print(f"{'':21s} {ours[size]['store_ms']:10.3f}  more to have it on disk, in a transaction of its own")
         for peer in ("openevolve", "shinka"):
             command = [python, str(PEER), peer, str(path), *map(str, sizes)]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -217,8 +218,9 @@ def compare(python: str, sizes: Sequence[int]) -> None:
                 print(f"{peer}: no figures beyond these: {complaint[-1].strip() if complaint else process.returncode}")
 
 
-def own_figures(made: Sequence[Program], sizes: Sequence[int]) -> Iterator[dict[str, float]]:
-    ours, recognised, inserts = Ours(), [], []
+def own_figures(made: Sequence[Program], sizes: Sequence[int], folder: Path) -> Iterator[dict[str, float]]:
+    ours, recognised, inserts, stored = Ours(), [], [], []
+    store = Store.create(folder, RunStarted(name="bench", config={}, config_hash="0", card=CARD_OF_ONE, version="0"))
     for program in made:
         start = time.perf_counter()
         candidate = candidate_of(program.source, Language.CPP)
@@ -229,13 +231,19 @@ def own_figures(made: Sequence[Program], sizes: Sequence[int]) -> Iterator[dict[
         ours.lineage.add(step)
         ours.state.archive.fold(step, outcome)
         inserts.append(time.perf_counter() - start)
+        events = StepAsked(step=step, candidate=candidate), StepEvaluated(step_number=step.number, outcome=outcome)
+        start = time.perf_counter()
+        store.append(*events)
+        stored.append(time.perf_counter() - start)
         if len(inserts) in sizes:
             numbers = iter(range(SAMPLES))
             yield {
                 "size": len(inserts), "insert_ms": median(inserts[-200:]) * 1e3, "bytes": ours.worker_bytes(),
                 "sample_ms": median_ms(lambda: ours.sample(next(numbers)), SAMPLES),  # noqa: B023  (called at once)
                 "recognise_ms": median(recognised[-200:]) * 1e3,
+                "store_ms": median(stored[-200:]) * 1e3,
             }  # fmt: skip
+    store.close()
 
 
 def show(name: str, row: Mapping[str, float], ours: Mapping[str, float]) -> None:
