@@ -57,11 +57,16 @@ class TaskTable(Table):
 
 
 class PopulationTable(Table):
-    """``[population]``: seed kernels (names of the task's, or files), islands, members kept on each island."""
+    """``[population]``: seed kernels (names of the task's, or files), islands, members kept on each island, attempts without
+    an improvement after which an island starts again (0: never), and the policy that chooses parents
+    (``population.selection.POLICIES``).
+    """
 
     seeds: Annotated[tuple[Name, ...], Field(min_length=1)]
     islands: Count = 2
     capacity: Count = 16
+    reset_after: Annotated[int, Field(strict=True, ge=0)] = 0
+    selection: Literal["rank", "best", "even", "tournament", "beam"] = "rank"
 
 
 class MutationTable(Table):

@@ -19,7 +19,8 @@ from evolve.merge_checks import check
 from evolve.merge_plan import MERGED_FACT, How, planned
 from evolve.merge_rules import Timed
 from evolve.merge_sources import Brought, brought_from
-from evolve.state import ReplayError, Rules, State
+from evolve.rules import rules_of
+from evolve.state import ReplayError, State
 from results.errors import RunError
 from results.events import (
     FinalMeasured,
@@ -115,7 +116,7 @@ def _take(home: Path, stored: Sequence[Recorded], place: str, store: Store | Non
 
 def _replayed(stored: Sequence[Recorded]) -> State:
     config, card = stored_config([recorded.event for recorded in stored])
-    state = State(card, Rules(islands=config.population.islands, capacity=config.population.capacity))
+    state = State(card, rules_of(config))
     for recorded in stored:
         state.apply(recorded.event)
     return state

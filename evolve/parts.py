@@ -28,7 +28,7 @@ from evolve.loop import Terms
 from evolve.machine_code import MachineCode
 from evolve.posing import Mutation
 from evolve.recordings import recorded_answers
-from evolve.state import Rules
+from evolve.rules import Rules, rules_of
 from evolve.sweep import SweepRules
 from evolve.tuning import conditions_of
 from mutators.answerers.base import Answerer
@@ -42,6 +42,7 @@ from mutators.linter import lint
 from mutators.moments import MomentSettings
 from population.candidate import Candidate, Language
 from population.novelty import candidate_of
+from population.selection import POLICIES
 from results.mailbox import Mailbox
 
 _LANGUAGES = {"cpu": (Language.CPP,), "cuda": (Language.CUDA,), "simulated": (Language.CPP, Language.CUDA)}
@@ -160,7 +161,7 @@ def assemble(config: RunConfig) -> Parts:
             budget=Budget(**config.budget.model_dump()),
             goal=_goal(config, card),
         ),
-        rules=Rules(islands=config.population.islands, capacity=config.population.capacity),
+        rules=rules_of(config),
     )
 
 
@@ -210,6 +211,7 @@ def _mutation(config: RunConfig, task: Task, card: TaskCard) -> Mutation:
         moments=MomentSettings(stall_attempts=config.mutation.stall_after),
         arm=arm,
         machine_code=MachineCode(task=task, card=card) if shows_code else None,
+        policy=POLICIES[config.population.selection],
     )
 
 

@@ -19,7 +19,7 @@ from mutators.question import Moment, Question
 from mutators.questions import backend_of, choose
 from mutators.records import MESSAGE
 from population.candidate import Candidate, Origin, Step, hash_text
-from population.selection import Selection, select
+from population.selection import Policy, Selection, by_rank, select
 from results.events import StepPosed
 from results.mailbox import Asked
 
@@ -35,12 +35,13 @@ SETTLED_BY = "the checks and times of the edit that answers it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """What is asked, when, and in which form. ``machine_code``: a kernel's, as text, for the arm that shows it."""
+    """Of whom is asked, what, when, and in which form. ``machine_code``: a kernel's, as text, for the arm that shows it."""
 
     bank: tuple[Entry, ...]
     moments: MomentSettings
     arm: Arm = Arm.QUESTION
     machine_code: Callable[[Candidate, Outcome], str] | None = None
+    policy: Policy = by_rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def pose(state: State, mutation: Mutation, seed: int, asked: Sequence[Asked] = (
     number = state.next_number
     random = streams(seed, number)
     island = state.archive.island_of(number)
-    selection = select(state.archive, island, random.selection)
+    selection = select(state.archive, island, random.selection, mutation.policy)
     if selection is None:
         raise LookupError(f"nobody lives on island {island}: no seed is right")
     due = _due(state, asked)
@@ -111,7 +112,10 @@ def prompt_again(state: State, number: int, text: str) -> Prompt:
 
 def _due(state: State, asked: Sequence[Asked]) -> Sequence[Asked]:
     """What people asked or told that hasn't been put yet and whose kernel, where it names one, has a score; oldest first."""
-    put, due = Counter((*state.question_ids(Origin.HUMAN), *_told(state))), []
+    if not asked:  # what was put so far is as long as the run
+        return ()
+    due: list[Asked] = []
+    put = Counter((*state.question_ids(Origin.HUMAN), *_told(state)))
     for one in asked:
         keys = [key for key in (_human_id(one), one.text if one.message else "") if put[key]]
         if keys:

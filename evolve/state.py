@@ -7,7 +7,7 @@ was posed and of the answers before its own, so it doesn't matter when an answer
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
 from evaluator.outcome import Fault, Outcome, Verdict
@@ -17,6 +17,7 @@ from evaluator.request import Request
 from evaluator.task_card import TaskCard
 from evolve.budget import Spent, gpu_s_of
 from evolve.open_step import Open
+from evolve.rules import Rules
 from evolve.suspicion import Suspicion
 from mutators.answerers.base import ModelRecord
 from mutators.answerers.models import with_answer
@@ -52,14 +53,6 @@ SAYS_NOTHING = frozenset({Verdict.AMBIGUOUS, Verdict.HARNESS_FAULT, Verdict.CANC
 
 class ReplayError(Exception):
     """The stored events don't give what they gave when they were written."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What of the configuration shapes the population."""
-
-    islands: int
-    capacity: int
 
 
 class State:
@@ -108,7 +101,7 @@ class State:
         """Evaluations of this driver in a row, up to the last folded, that ended in a fault of the harness."""
         self.noted: list[RunNoted] = []
         self._rules = rules
-        self._archive = self._empty_archive()
+        self._archive = rules.archive(len(card.scenarios))
         self._arrived: dict[int, Outcome] = {}
         self._folds: list[tuple[Step, Outcome | None, Attempt]] = []
         self._from: defaultdict[str, list[int]] = defaultdict(list)
@@ -363,7 +356,7 @@ class State:
         self.quarantined.add(outcome.candidate_id)
         if outcome.fault is not None and outcome.fault.cheats:
             self.suspicion.caught(outcome.candidate_id, [step for step, _, _ in self._folds])
-        self._archive = self._empty_archive()
+        self._archive = self._rules.archive(len(self.card.scenarios))
         for step, found, _ in self._folds:
             self._archive.fold(step, self._admissible(found))
 
@@ -371,9 +364,6 @@ class State:
         """The outcome, None where its candidate may not enter the archive."""
         out = outcome is not None and outcome.candidate_id in self.quarantined | self.suspicion.shut_out
         return None if out else outcome
-
-    def _empty_archive(self) -> IslandArchive:
-        return IslandArchive(scenarios=len(self.card.scenarios), islands=self._rules.islands, capacity=self._rules.capacity)
 
     @staticmethod
     def _word(asked: StepAsked, status: AddStatus) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -176,15 +176,19 @@ def line_changes(parent: str, child: str) -> tuple[tuple[int, ...], tuple[int, .
     A line counts byte for byte, its indentation included. 64 bits: among a million lines two different ones share a hash with
     a chance of one in 10 million.
     """
-    old, new = Counter(_lines(parent)), Counter(_lines(child))
-    return tuple(sorted((new - old).elements())), tuple(sorted((old - new).elements()))
+    old, new = Counter(parent.splitlines()), Counter(child.splitlines())
+    changed = {line for line, _ in new.items() ^ old.items()}
+    return _hashes({line: new[line] - old[line] for line in changed}), _hashes({line: old[line] - new[line] for line in changed})
 
 
-def _lines(source: str) -> Iterable[int]:
-    for line in source.splitlines():
-        if sum(letter.isalnum() for letter in line) >= 3:
+def _hashes(surplus: Mapping[str, int]) -> tuple[int, ...]:
+    """The hashes of the lines of which there are more, each as often as that, sorted; lines that say little are left out."""
+    found = []
+    for line, count in surplus.items():
+        if count > 0 and sum(map(str.isalnum, line)) >= 3:
             data = line.encode("utf-8", "surrogatepass")
-            yield int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
+            found += [int.from_bytes(blake2b(data, digest_size=8).digest(), "big")] * count
+    return tuple(sorted(found))
 
 
 def assignment_of(knobs: Sequence[Knob]) -> Mapping[str, int]:

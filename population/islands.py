@@ -2,6 +2,7 @@
 
 from bisect import insort
 from collections import Counter
+from collections.abc import Sequence
 
 from evaluator.outcome import Outcome
 from population.archive import AddStatus, Member, displaced_by, improves, member_of
@@ -39,6 +40,12 @@ class Island:
             self.children[parent_id] += 1
         self.stalled_for = 0 if status >= AddStatus.IMPROVED else self.stalled_for + 1
 
+    def start_again(self, members: Sequence[Member]) -> None:
+        """Have everybody leave, and these enter; what was tried from whom stays counted."""
+        self.members, self.best, self.stalled_for = [], None, 0
+        for member in members:
+            self.enter(member)
+
 
 def _rank(member: Member) -> tuple[float, int]:
     return (-member.score, member.number)
@@ -48,15 +55,21 @@ class IslandArchive:
     """Islands of at most ``capacity`` members each; step k belongs on island ``island_of(k)``.
 
     Seeds live on every island by reference. After each ``migrate_every`` steps that aren't seeds, each island's best becomes a
-    member of the next island by reference too (0: never). Only candidates that are right in all ``scenarios`` live here.
+    member of the next island by reference too (0: never). An island that ``reset_after`` attempts in a row didn't improve (0:
+    never) starts again from the seeds and the best of all, unless it holds that best itself. Only candidates that are right in
+    all ``scenarios`` live here.
     """
 
-    def __init__(self, *, scenarios: int, islands: int = 4, capacity: int = 32, migrate_every: int = 40) -> None:
-        if islands < 1 or capacity < 1 or scenarios < 1 or migrate_every < 0:
-            raise ValueError("islands, capacity and scenarios are at least 1, migrate_every at least 0")
+    def __init__(
+        self, *, scenarios: int, islands: int = 4, capacity: int = 32, migrate_every: int = 40, reset_after: int = 0
+    ) -> None:
+        if islands < 1 or capacity < 1 or scenarios < 1 or migrate_every < 0 or reset_after < 0:
+            raise ValueError("islands, capacity and scenarios are at least 1, migrate_every and reset_after at least 0")
         self._scenarios = scenarios
         self._islands = [Island(capacity) for _ in range(islands)]
         self._migrate_every = migrate_every
+        self._reset_after = reset_after
+        self._seeds: list[Member] = []
         self._best: Member | None = None
         self._last = -1
         self._attempts = 0
@@ -85,6 +98,8 @@ class IslandArchive:
         if step.origin is not Origin.SWEEP:
             island.count(step.parent_id, status)
         status = self._crown(member, status)
+        if self._reset_after and island.stalled_for >= self._reset_after and island.best is not self._best:
+            island.start_again([*self._seeds, *([self._best] if self._best else [])])
         self._attempts += 1
         if self._migrate_every and self._attempts % self._migrate_every == 0:
             self._migrate()
@@ -94,6 +109,7 @@ class IslandArchive:
         """Take a seed in on every island."""
         if member is None:
             return AddStatus.NOT_ADDED
+        self._seeds.append(member)
         return self._crown(member, max(island.enter(member) for island in self._islands))
 
     def _crown(self, member: Member | None, status: AddStatus) -> AddStatus:

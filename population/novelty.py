@@ -5,7 +5,7 @@ dropped where a program can see its own layout or where the scanner meets what i
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,6 +29,11 @@ PIECE = re.compile(
     rf"(?P<plain>{PLAIN})|(?P<directive>{DIRECTIVE})|(?P<comment>{COMMENT})|(?P<piece>{RAW}|{TEXT}|{CHARACTER}|{WORD}|{SIGN})|(?P<odd>\S)",
     re.MULTILINE | re.ASCII,
 )
+QUICK = r"[-+*&|^~!=<>?](?=[\s\w(])|\d+(?![\w.'])"  # most of the rest
+USUAL = re.compile(rf"{PLAIN}|{QUICK}|{DIRECTIVE}|{COMMENT}|{TEXT}|{CHARACTER}|{WORD}|{SIGN}|\S", re.MULTILINE | re.ASCII)
+AMBIGUOUS = re.compile(rf'R"|{DIGRAPH}')
+"""What the text of a piece doesn't tell: raw literals, and signs that stand for others."""
+ODD = re.compile(rf"(?!{PLAIN}|{WORD}|{SIGN})\S", re.ASCII)
 PLAN = re.compile(r"/\*\s*plan\b[\s\S]*?\*/")
 SPLICE = re.compile(r"\\\r?\n")
 LAYOUT_SEEN = re.compile(r"__LINE__|__builtin_(?:LINE|COLUMN)|source_location|\?\?/|\\[ \t\f\v]+\r?\n")
@@ -65,14 +70,28 @@ def normal_form(source: str) -> str:
     spliced = SPLICE.search(source) is not None
     if LAYOUT_SEEN.search(source) or (spliced and ('R"' in source or any(map(SPLICE.search, PLAN.findall(source))))):
         return source
+    text = SPLICE.sub("", source) if spliced else source
     try:
-        return " ".join(_pieces(SPLICE.sub("", source) if spliced else source))
+        return " ".join(_usual_pieces(text) or _pieces(text))
     except _LayoutMattersError:
         return source
 
 
 class _LayoutMattersError(Exception):
     """The scanner can't tell what layout means here."""
+
+
+def _usual_pieces(text: str) -> Sequence[str]:
+    """The same as ``_pieces``, twice as fast, of a text in which each piece's own letters tell what it is; else nothing."""
+    if AMBIGUOUS.search(text):
+        return ()
+    found = USUAL.findall(text)
+    distinct = set(found)
+    if {"#", "##"} & distinct or any(len(piece) == 1 and ODD.match(piece) for piece in distinct):
+        return ()
+    normal = {piece: "" for piece in distinct if piece[:2] in ("//", "/*") and not PLAN.match(piece)}
+    normal |= {piece: "".join(_pieces(piece)) for piece in distinct if piece[0] in " \t#"}
+    return [piece for piece in map(normal.get, found, found) if piece] if normal else found
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -7,7 +7,8 @@ import pytest
 from evolve.api import run
 from evolve.config import RunConfig
 from evolve.remembering import keep, noted_earlier
-from evolve.state import RECORDS_FACT, Rules, State
+from evolve.rules import Rules
+from evolve.state import RECORDS_FACT, State
 from mutators.question import Layer
 from mutators.record_file import FILE_NAME, Asked, RunRecords, recall, remember
 from mutators.records import Record, records_of

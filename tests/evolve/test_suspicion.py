@@ -12,7 +12,8 @@ from evaluator.request import Request
 from evaluator.simulated import SimulatedEvaluator
 from evolve.api import resume, run
 from evolve.parts import assemble
-from evolve.state import Rules, State
+from evolve.rules import Rules
+from evolve.state import State
 from evolve.stopping import StopReason
 from evolve.suspicion import Suspicion
 from population.candidate import Origin, Step

@@ -12,15 +12,17 @@ from tests.contracts.archive import ArchiveContract, child_step, outcome_of, see
 
 
 class TestIslandArchive(ArchiveContract):
-    @pytest.fixture(scope="class", params=[(1, 1, 0), (3, 4, 2), (2, 32, 5)], ids=str)
+    @pytest.fixture(scope="class", params=[(1, 1, 0, 0), (3, 4, 2, 3), (2, 32, 5, 0), (2, 2, 0, 1)], ids=str)
     @classmethod
     def make_archive(cls, request: pytest.FixtureRequest) -> Callable[[], Archive]:
-        islands, capacity, migrate_every = request.param
-        return lambda: IslandArchive(scenarios=2, islands=islands, capacity=capacity, migrate_every=migrate_every)
+        islands, capacity, migrate_every, reset_after = request.param
+        return lambda: IslandArchive(
+            scenarios=2, islands=islands, capacity=capacity, migrate_every=migrate_every, reset_after=reset_after
+        )
 
 
-def archive_of(islands: int = 3, capacity: int = 8, migrate_every: int = 0) -> IslandArchive:
-    archive = IslandArchive(scenarios=2, islands=islands, capacity=capacity, migrate_every=migrate_every)
+def archive_of(islands: int = 3, capacity: int = 8, migrate_every: int = 0, reset_after: int = 0) -> IslandArchive:
+    archive = IslandArchive(scenarios=2, islands=islands, capacity=capacity, migrate_every=migrate_every, reset_after=reset_after)
     archive.fold(seed_step(0, "seed"), outcome_of("seed", 1.0))
     return archive
 
@@ -100,16 +102,35 @@ def test_a_full_island_drops_the_most_alike_of_the_worse() -> None:
     assert archive.fold(child_step(4, "worst", 0), outcome_of("worst", 0.1)) is AddStatus.NOT_ADDED
 
 
-@given(capacity=st.integers(1, 4), scores=st.lists(st.floats(0.1, 10.0), max_size=40))
-def test_e12_the_best_survives_any_capacity(capacity: int, scores: list[float]) -> None:
-    archive = archive_of(islands=2, capacity=capacity, migrate_every=3)
+def test_an_island_that_stalls_starts_again_from_the_seeds_and_the_best_of_all() -> None:
+    archive = archive_of(islands=2, reset_after=3)
+    archive.fold(child_step(1, "best", 0), outcome_of("best", 3.0))
+    archive.fold(child_step(2, "own", 1), outcome_of("own", 2.0))
+    archive.fold(child_step(3, "other", 1, parent_id="own"), outcome_of("other", 1.5))
+    archive.fold(child_step(4, "beside", 0), outcome_of("beside", 0.5))
+    archive.fold(child_step(5, None, 1), None)
+    assert ids(archive, 1) == ["own", "other", "seed"]
+    archive.fold(child_step(7, None, 1), None)
+    assert ids(archive, 1) == ["best", "seed"]
+    assert archive.stalled_for(1) == 0
+    assert archive.children(1, "own") == 1
+    assert archive.best() == archive.best(1)
+    for number in (8, 10, 12):
+        archive.fold(child_step(number, None, 0), None)
+    assert archive.stalled_for(0) == 4
+    assert ids(archive, 0) == ["best", "seed", "beside"]
+
+
+@given(capacity=st.integers(1, 4), scores=st.lists(st.floats(0.1, 10.0), max_size=40), reset_after=st.integers(0, 4))
+def test_e12_the_best_survives_any_capacity(capacity: int, scores: list[float], reset_after: int) -> None:
+    archive = archive_of(islands=2, capacity=capacity, migrate_every=3, reset_after=reset_after)
     for number, score in enumerate(scores, start=1):
         archive.fold(child_step(number, f"c{number}", number % 2), outcome_of(f"c{number}", score))
         assert all(len(archive.members(island)) <= capacity for island in range(2))
         assert any(archive.best() in archive.members(island) for island in range(2))
 
 
-@pytest.mark.parametrize("wrong", [{"islands": 0}, {"capacity": 0}, {"scenarios": 0}, {"migrate_every": -1}])
+@pytest.mark.parametrize("wrong", [{"islands": 0}, {"capacity": 0}, {"scenarios": 0}, {"migrate_every": -1}, {"reset_after": -1}])
 def test_sizes_are_checked(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least"):
         IslandArchive(**{"scenarios": 2, **wrong})

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from population import novelty
 from population.candidate import Candidate, Language
 from population.novelty import Known, Likeness, Match, candidate_of, near_duplicate, normal_form
 
@@ -171,3 +172,40 @@ def test_near_duplicates_share_the_plan_and_most_tokens() -> None:
     assert 0.9 < match.similarity < 1
     assert near_duplicate(base, [far, knob], cutoff=0.9) is None
     assert near_duplicate(base, [], cutoff=0.0) is None
+
+
+PARTS = (
+    *(
+        '"',
+        "'",
+        "\\",
+        "\n",
+        " ",
+        "\t",
+        "#",
+        "##",
+        "%",
+        ":",
+        "<",
+        ">",
+        "/",
+        "*",
+        "//",
+        "/*",
+        "*/",
+        "R",
+        "(",
+        ")",
+        "x",
+        "1e",
+        "+",
+        "?",
+    ),
+    *("é", "@", "#define F(x) x\n", "#include <a.h>\n", '"a b"', "'c'", 'R"(b)"', "/* plan\nk = 1\n*/", "// note\n", "a = b;\n"),
+)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
+def test_the_fast_way_to_the_normal_form_gives_what_the_thorough_one_gives(text: str) -> None:
+    fast = novelty._usual_pieces(text)
+    assert not fast or list(fast) == list(novelty._pieces(text))

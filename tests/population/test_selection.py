@@ -1,11 +1,14 @@
 """Who breeds next."""
 
 from collections import Counter
+from typing import get_args
 
 import numpy as np
+import pytest
 
+from evolve.config import PopulationTable
 from population.islands import IslandArchive
-from population.selection import Selection, select
+from population.selection import POLICIES, Selection, by_rank, select
 from tests.contracts.archive import child_step, outcome_of, seed_step
 
 
@@ -65,3 +68,42 @@ def test_many_children_make_room() -> None:
     for number in range(100, 109):
         archive.fold(child_step(number, None, 0, parent_id=leader), None)
     assert picks(archive)[leader] < before / 2
+
+
+def parents(policy: str, archive: IslandArchive, count: int = 2000) -> list[int]:
+    """Which rank each of many parents had."""
+    rng = np.random.default_rng(5)
+    ids = [member.candidate_id for member in archive.members(0)]
+    chosen = (select(archive, 0, rng, POLICIES[policy]) for _ in range(count))
+    return [ids.index(selection.parent_id) for selection in chosen if selection is not None]
+
+
+def test_a_configuration_names_every_policy() -> None:
+    assert get_args(PopulationTable.model_fields["selection"].annotation) == tuple(POLICIES)
+    assert POLICIES[PopulationTable(seeds=("seed",)).selection] is by_rank
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_copes_with_one_member_and_repeats_itself(policy: str) -> None:
+    assert parents(policy, filled(0), 5) == [0] * 5
+    assert parents(policy, filled(8), 50) == parents(policy, filled(8), 50)
+
+
+def test_what_the_policies_prefer() -> None:
+    archive = filled(5)
+    shares = {policy: np.bincount(parents(policy, archive), minlength=6) / 2000 for policy in POLICIES}
+    assert shares["best"][0] == 1
+    assert shares["even"] == pytest.approx([1 / 6] * 6, abs=0.04)
+    assert shares["tournament"] == pytest.approx([(1 - r / 6) ** 3 - (1 - (r + 1) / 6) ** 3 for r in range(6)], abs=0.04)
+
+
+def test_a_beam_takes_turns_among_the_best() -> None:
+    archive = filled(6)
+    chosen = []
+    for number in range(100, 108):
+        selection = select(archive, 0, np.random.default_rng(number), POLICIES["beam"])
+        assert selection is not None
+        chosen.append(selection.parent_id)
+        archive.fold(child_step(number, None, 0, parent_id=selection.parent_id), None)
+    best = [member.candidate_id for member in archive.members(0)][:4]
+    assert chosen == best * 2
