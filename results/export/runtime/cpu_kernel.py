@@ -131,7 +131,10 @@ def _compiled(source: Path, flags: list[str]) -> Path:
             "Install g++ (Debian: apt install g++), or use torch's own operator here.",
         )
     digest = hashlib.sha256("\0".join([source.read_text(), *flags, *sorted(_flags_here())]).encode()).hexdigest()
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "askevolve-exported"
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "askevolve-exported"
+    except RuntimeError as error:
+        raise CannotRun(f"{source.name} can't be built: {error}", "no home folder", "Set HOME or XDG_CACHE_HOME.") from None
     target = folder / f"{digest[:32]}.so"
     if target.is_file():
         return target

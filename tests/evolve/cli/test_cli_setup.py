@@ -79,12 +79,12 @@ def test_init_says_what_is_wrong(ask, arguments: list[str], code: int, words: st
 def test_doctor_gives_4_only_where_something_needed_is_missing(ask, monkeypatch: pytest.MonkeyPatch) -> None:
     fine = doctor.Finding(name="python", state=doctor.State.OK, detail="3.11")
     limited = doctor.Finding(name="gpu", state=doctor.State.LIMITED, detail="none", next_step="buy one")
-    monkeypatch.setattr(doctor, "examine", lambda: iter([fine, limited]))
+    monkeypatch.setattr(doctor, "examine", lambda *_: iter([fine, limited]))
     ran = ask("doctor")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == ["ok       python: 3.11", "limited  gpu: none", "         -> buy one"]
     missing = dataclasses.replace(fine, state=doctor.State.MISSING)
-    monkeypatch.setattr(doctor, "examine", lambda: iter([missing]))
+    monkeypatch.setattr(doctor, "examine", lambda *_: iter([missing]))
     assert ask("doctor").code == 4
     ran = ask("doctor", "--json")
     assert ran.code == 4
