@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import library as registry
 
 from .domain import Domain
 from .errors import CannotRun
@@ -130,21 +131,21 @@ def _no_backward(ctx: Any, *gradients: Any) -> None:
 def register(fallback_of: Mapping[str, Fallback]) -> tuple[Operator, Any]:
     """The operator and its handle ``torch.ops.PACKAGE.TASK.default``, once every file is as the manifest says.
 
-    ``Library.define`` and ``impl`` cost about half of what ``torch.library.custom_op`` costs a call.
+    ``Library.define`` and ``impl`` cost about half of what torch's ``custom_op`` costs a call.
     """
     check_manifest()
     task = document("task.json")
     operator = Operator(task, fallback_of.get(task["name"]))
-    library = torch.library.Library(NAMESPACE, "DEF")
+    library = registry.Library(NAMESPACE, "DEF")
     name = operator.signature.name
     library.define(f"{name}{operator.signature.schema()}", tags=(torch.Tag.pt2_compliant_tag,))
     for key in ("CPU", "CUDA"):
         library.impl(name, operator, key)
-    torch.library.register_fake(f"{NAMESPACE}::{name}", operator.shapes, lib=library)
-    torch.library.register_autograd(f"{NAMESPACE}::{name}", _no_backward, setup_context=_refuse, lib=library)
+    registry.register_fake(f"{NAMESPACE}::{name}", operator.shapes, lib=library)
+    registry.register_autograd(f"{NAMESPACE}::{name}", _no_backward, setup_context=_refuse, lib=library)
     _kept.append(library)
     return operator, getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
-_kept: list[torch.library.Library] = []
+_kept: list[registry.Library] = []
 """A Library that is collected takes its operators with it."""
