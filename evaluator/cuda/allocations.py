@@ -7,7 +7,7 @@ from typing import Any
 
 from evaluator.cuda.driver import CudaError, api, attribute, call, use_device
 from evaluator.cuda.layout import IPC_STEP_BYTES, Guard
-from evaluator.cuda.mapping import POSIX, access, map_guarded, unmap_guarded
+from evaluator.cuda.mapping import POSIX, Region, access, map_guarded, unmap_guarded
 
 IDLE_BYTES = 24 << 30
 IPC_HANDLE_BYTES = 64
@@ -16,11 +16,12 @@ OUT_OF_MEMORY = int(api.CUresult.CUDA_ERROR_OUT_OF_MEMORY)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Allocation:
-    """``size_bytes`` of device memory at ``pointer`` in this process. ``handle`` is the physical memory's (None: cuMemAlloc)."""
+    """``size_bytes`` of device memory at ``pointer`` in this process. cuMemAlloc's have no ``handle`` and no ``region``."""
 
     pointer: int
     size_bytes: int
-    handle: Any
+    handle: Any = None
+    region: Region | None = None
 
 
 class Pool:
@@ -85,7 +86,7 @@ class Pool:
         except CudaError:
             return False
         finally:
-            self._unmap(trial)
+            self._free(trial)
         return True
 
     def _granularity(self) -> int:
@@ -95,25 +96,22 @@ class Pool:
     def _make(self, size_bytes: int) -> Allocation:
         if self.guard == "pages":
             return self._map(size_bytes)
-        return Allocation(pointer=int(call("cuMemAlloc", size_bytes)), size_bytes=size_bytes, handle=None)
+        return Allocation(pointer=int(call("cuMemAlloc", size_bytes)), size_bytes=size_bytes)
 
     def _map(self, size_bytes: int) -> Allocation:
         handle = call("cuMemCreate", size_bytes, self._properties, 0)
         try:
-            pointer = map_guarded(handle, size_bytes, self.granularity_bytes, access(self.ordinal, writable=True))
+            region = map_guarded(handle, size_bytes, self.granularity_bytes, access(self.ordinal, writable=True))
         except CudaError:
             call("cuMemRelease", handle)
             raise
-        return Allocation(pointer=pointer, size_bytes=size_bytes, handle=handle)
+        return Allocation(pointer=region.pointer, size_bytes=size_bytes, handle=handle, region=region)
 
     def _free(self, allocation: Allocation) -> None:
-        if allocation.handle is None:
+        if allocation.region is None:
             call("cuMemFree", allocation.pointer)
-        else:
-            self._unmap(allocation)
-
-    def _unmap(self, allocation: Allocation) -> None:
-        unmap_guarded(allocation.pointer, allocation.size_bytes, self.granularity_bytes)
+            return
+        unmap_guarded(allocation.region)
         call("cuMemRelease", allocation.handle)
 
 

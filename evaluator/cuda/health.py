@@ -142,8 +142,7 @@ def _mapping(ordinal: int) -> dict[str, bool]:
     step = pool.granularity_bytes
     granule = pool.take(step)
     try:
-        pointer = map_guarded(granule.handle, step, step, access(ordinal, writable=False))
-        unmap_guarded(pointer, step, step)
+        unmap_guarded(map_guarded(granule.handle, step, step, access(ordinal, writable=False)))
         read_only = True
     except CudaError:
         read_only = False

@@ -14,23 +14,35 @@ from evaluator.cuda.driver import CudaError, api, call
 
 POSIX = api.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 LAZY_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
-LOWEST, SPAN_BYTES = 1 << 42, 15 << 42
-"""Where mappings lie: anywhere in 60 TiB of addresses, which hosts of 47-bit addresses leave to programs."""
+SPREAD_BYTES = 16 << 30
+"""How far a buffer of a candidate may lie from where its reservation begins: one of 8,192 granules of 2 MiB."""
+WISH_STEP_BYTES = 32 << 20
+"""Driver 580.159 grants no wish for an address that isn't aligned so."""
+LOWEST, HIGHEST = 1 << 42, 1 << 46
+"""Where reservations are wished for: in 60 TiB of addresses that hosts of 47-bit addresses leave to programs."""
 
 
-def map_guarded(handle: Any, size_bytes: int, granularity_bytes: int, rights: Any) -> int:
-    """The address of the memory, mapped with an unmapped granule on each side. Raises CudaError and leaves nothing behind.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """``size_bytes`` of mapped memory at ``pointer``, within ``reserved_bytes`` of addresses from ``start`` on."""
 
-    No address leads to another: each is drawn at random, so that a kernel can't find the buffers of the slot beside its own. The
-    driver takes the draw as a wish; where it puts the memory elsewhere, that is where it lies.
+    pointer: int
+    size_bytes: int
+    start: int
+    reserved_bytes: int
+
+
+def map_guarded(handle: Any, size_bytes: int, granularity_bytes: int, rights: Any, spread_bytes: int = 0) -> Region:
+    """The memory, mapped between unmapped granules. Raises CudaError and leaves nothing behind.
+
+    With ``spread_bytes`` no address leads to another: the reservation's place and the memory's within it are drawn at random, so a
+    kernel can't find the buffers of the slot beside its own. The first draw is a wish that the driver may refuse, as 580.159 often
+    does; the second one always holds.
     """
-    reserved_bytes = size_bytes + 2 * granularity_bytes
-    wish = LOWEST + granularity_bytes * secrets.randbelow(SPAN_BYTES // granularity_bytes)
-    try:
-        start = int(call("cuMemAddressReserve", reserved_bytes, granularity_bytes, wish, 0))
-    except CudaError:  # a driver that grants no wishes
-        start = int(call("cuMemAddressReserve", reserved_bytes, granularity_bytes, 0, 0))
-    pointer = start + granularity_bytes
+    reserved_bytes = size_bytes + 2 * granularity_bytes + spread_bytes
+    start = _reserve(reserved_bytes, granularity_bytes, wished=spread_bytes > 0)
+    pointer = start + granularity_bytes * (1 + secrets.randbelow(spread_bytes // granularity_bytes + 1))
+    region = Region(pointer=pointer, size_bytes=size_bytes, start=start, reserved_bytes=reserved_bytes)
     try:
         call("cuMemMap", pointer, size_bytes, 0, handle, 0)
     except CudaError:
@@ -39,15 +51,25 @@ def map_guarded(handle: Any, size_bytes: int, granularity_bytes: int, rights: An
     try:
         call("cuMemSetAccess", pointer, size_bytes, [rights], 1)
     except CudaError:
-        unmap_guarded(pointer, size_bytes, granularity_bytes)
+        unmap_guarded(region)
         raise
-    return pointer
+    return region
 
 
-def unmap_guarded(pointer: int, size_bytes: int, granularity_bytes: int) -> None:
+def unmap_guarded(region: Region) -> None:
     """Undo ``map_guarded``. Raises CudaError."""
-    call("cuMemUnmap", pointer, size_bytes)
-    call("cuMemAddressFree", pointer - granularity_bytes, size_bytes + 2 * granularity_bytes)
+    call("cuMemUnmap", region.pointer, region.size_bytes)
+    call("cuMemAddressFree", region.start, region.reserved_bytes)
+
+
+def _reserve(reserved_bytes: int, granularity_bytes: int, *, wished: bool) -> int:
+    wish = LOWEST + WISH_STEP_BYTES * secrets.randbelow((HIGHEST - LOWEST) // WISH_STEP_BYTES) if wished else 0
+    try:
+        return int(call("cuMemAddressReserve", reserved_bytes, granularity_bytes, wish, 0))
+    except CudaError:
+        if not wish:
+            raise
+    return int(call("cuMemAddressReserve", reserved_bytes, granularity_bytes, 0, 0))
 
 
 def access(ordinal: int, *, writable: bool) -> Any:
@@ -67,7 +89,7 @@ class Mapped:
     read_only: bool = True
     shapes: dict[str, tuple[str, str, tuple[int, ...]]] = field(default_factory=dict)
     _starts: dict[tuple[int, str], int] = field(default_factory=dict)
-    _pages: list[tuple[int, int, int]] = field(default_factory=list)
+    _pages: list[Region] = field(default_factory=list)
     _opened: list[int] = field(default_factory=list)
 
     def pointer(self, slot: int, name: str) -> int:
@@ -77,7 +99,7 @@ class Mapped:
     def close(self) -> None:
         """Unmap all. Nothing may use the memory any more. Raises CudaError."""
         while self._pages:
-            unmap_guarded(*self._pages.pop())
+            unmap_guarded(self._pages.pop())
         while self._opened:
             call("cuIpcCloseMemHandle", self._opened.pop())
         self._starts.clear()
@@ -98,19 +120,19 @@ class Mapped:
         finally:
             os.close(descriptor)
         try:
-            base = self._map_import(handle, size, step, ordinal, writable or share["role"] != "input")
+            region = self._map_import(handle, size, step, ordinal, writable or share["role"] != "input")
         finally:
             call("cuMemRelease", handle)  # the mapping keeps the memory
-        self._pages.append((base, size, step))
-        return base
+        self._pages.append(region)
+        return region.pointer
 
-    def _map_import(self, handle: Any, size: int, step: int, ordinal: int, writable: bool) -> int:
+    def _map_import(self, handle: Any, size: int, step: int, ordinal: int, writable: bool) -> Region:
         if not writable:
             try:
-                return map_guarded(handle, size, step, access(ordinal, writable=False))
+                return map_guarded(handle, size, step, access(ordinal, writable=False), SPREAD_BYTES)
             except CudaError:  # this driver maps nothing read-only
                 self.read_only = False
-        return map_guarded(handle, size, step, access(ordinal, writable=True))
+        return map_guarded(handle, size, step, access(ordinal, writable=True), SPREAD_BYTES)
 
     def _open(self, handle: bytes) -> int:
         wrapped = api.CUipcMemHandle()

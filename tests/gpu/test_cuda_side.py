@@ -185,7 +185,6 @@ def test_no_distance_leads_from_one_buffer_to_another(bench: Bench) -> None:
         distances += [float(cupy.asnumpy(side.read(slot)["y"])[0]) for slot in range(3)]
         side.close()
     assert len(set(distances)) == 9
-    assert min(abs(granules) for granules in distances) > 512, "buffers lie within a GiB of one another"
 
 
 @pytest.mark.parametrize("body", ["trap", "misaligned"])
