@@ -35,9 +35,9 @@ class Region:
 def map_guarded(handle: Any, size_bytes: int, granularity_bytes: int, rights: Any, spread_bytes: int = 0) -> Region:
     """The memory, mapped between unmapped granules. Raises CudaError and leaves nothing behind.
 
-    With ``spread_bytes`` no address leads to another: the reservation's place and the memory's within it are drawn at random, so a
-    kernel can't find the buffers of the slot beside its own. The first draw is a wish that the driver may refuse, as 580.159 often
-    does; the second one always holds.
+    With ``spread_bytes`` no address leads to another: the reservation's place and the memory's within it are drawn at random, so
+    that a kernel can't find the buffers of the slot beside its own. The first draw is a wish, which driver 580.159 often refuses;
+    the second one always holds.
     """
     reserved_bytes = size_bytes + 2 * granularity_bytes + spread_bytes
     start = _reserve(reserved_bytes, granularity_bytes, wished=spread_bytes > 0)
