@@ -1,6 +1,6 @@
 """What an evaluation on a GPU costs: seconds to each verdict, candidates an hour, how much of the lease kernels ran.
 
-Run from the repository's root on a host with a GPU that is otherwise idle: ``python -m benchmarks.harness``; about four minutes.
+Run from the repository's root on a host with a GPU that is otherwise idle: ``python -m benchmarks.harness``; about seven minutes.
 The kernel is the seed ``portable`` and variants of it, each with a mark that makes it a new candidate; where a verdict needs a
 build, it is made ahead, as a search does. With ``--loop`` (a minute more, needs nvcc) the same kernel goes through what common
 benchmarks do: a ``load_inline`` extension, ``allclose``, and a loop between events. ``--profile`` shows where the time of one
@@ -35,7 +35,6 @@ from results.text import table
 HOPELESS = 1000.0
 """The lower bound of an incumbent against which any kernel is hopeless."""
 HOUR_S = 3600.0
-FULL_RUNS = 2
 PROFILED_LINES = 40
 MARKS = itertools.count()
 
@@ -202,6 +201,7 @@ def compared(quick: Bench, full: Bench, took_s: Mapping[str, float]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10, help="evaluations for each verdict")
+    parser.add_argument("--full-runs", type=int, default=10, help="evaluations in 26 scenarios, about 20 s each")
     parser.add_argument("--loop", action="store_true", help="the loop of common benchmarks too")
     parser.add_argument("--profile", action="store_true", help="where the time of one quick3 evaluation goes")
     parser.add_argument("--quick", action="store_true", help="leave the 26 scenarios out")
@@ -233,7 +233,7 @@ def measure(backend: Backend, task: Task, source: str, given: argparse.Namespace
         profiled(quick, CASES[4])
     full = opened(backend, task, "hopper_26", source)
     if not given.quick:
-        found = measured(full, SCORE, min(given.runs, FULL_RUNS))
+        found = measured(full, SCORE, given.full_runs)
         rows.append(row(SCORE, found))
         took_s[SCORE.name] = statistics.median(seconds for seconds, _ in found)
     print(f"{backend.device.name}, {quick.harness.baseline} as baseline\n")

@@ -32,6 +32,7 @@ class HarnessSettings:
     warm_runs: int = 6  # at most so many untimed executions until two in a row agree within warm_agreement
     warm_agreement: float = 0.1
     restarts: int = 4  # fresh pairs of processes among which a final splits the blocks of each race; 1: a single one
+    between_starts_us: float = 0.0  # standard deviation of a race's difference from start to start, in time of one execution
     race_cap_s: float = 60.0  # no further look is started in a race beyond this
     max_dropped_share: float = 0.5  # blocks dropped as disturbed, as a share of those kept
     disturbed_share: float = 0.02  # CPU time that others were kept waiting for, as a share of a block
@@ -92,7 +93,8 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
     Buffers and answers live in the GPU's memory, and events on the device time kernels to a fraction of a per cent: windows and
     races are short, and of a window's executions a search compares one, which the candidate can't know while it runs. A final of
     long scenarios would spend hours on float64 answers; ``full_check_flop`` (about 1k tokens in the sets of attention) bounds
-    that.
+    that. ``between_starts_us`` was measured on an H200 by 108 races of FA3 against itself: 0.17 to 0.28 us from 100 to 700 us
+    (benchmarks/noise.py, docs/measurements.md).
     """
     if pace not in ("full", "quick"):
         raise ValueError(f"the pace is full or quick, not {pace!r}")
@@ -109,6 +111,7 @@ def cuda_settings(pace: str = "full", timing_looks: int | None = None) -> Harnes
     full = HarnessSettings(
         looks=looks,
         restarts=1,
+        between_starts_us=0.25,
         batch_us=1000.0,
         max_slots=8,
         spare_slots=2,

@@ -8,6 +8,7 @@ Statistics, 2003, section 7.1). The error ``alpha`` is split between the looks (
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,19 @@ def median_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
 def look_interval(log_ratios: Sequence[float], alpha: float, looks: int) -> Interval:
     """The interval at one of ``looks`` fixed checkpoints, each of which gets an equal share of ``alpha``."""
     return median_interval(log_ratios, alpha / looks)
+
+
+def beyond_one_start(interval: Interval, spread: float, alpha: float) -> Interval:
+    """The interval with what varies between starts of the processes added in quadrature, below and above apart.
+
+    ``spread`` is the standard deviation of the log ratio between starts: no number of blocks of one pair of processes shows it.
+    """
+    if spread == 0.0:
+        return interval
+    reach = NormalDist().inv_cdf(1.0 - alpha / 2.0) * spread
+    below = math.hypot(math.log(interval.ratio / interval.low), reach)
+    above = math.hypot(math.log(interval.high / interval.ratio), reach)
+    return Interval(ratio=interval.ratio, low=interval.ratio * math.exp(-below), high=interval.ratio * math.exp(above))
 
 
 def geometric_mean(intervals: Sequence[Interval]) -> Interval:

@@ -18,7 +18,7 @@ from evaluator.outcome import Fault, Stage, Timing, Verdict
 from evaluator.pool import Draw
 from evaluator.roofline import Floor
 from evaluator.settings import HarnessSettings
-from evaluator.statistics import Block, Interval, is_time, log_ratio, look_interval, median
+from evaluator.statistics import Block, Interval, beyond_one_start, is_time, log_ratio, look_interval, median
 
 POISONS = 3
 
@@ -91,30 +91,38 @@ def race(candidate: Side, opponent: Side, terms: Race) -> Timing | Fault:
         if fault is not None:
             return fault
         interval = look_interval([log_ratio(block) for block in blocks], settings.alpha, len(settings.looks))
-        if _ends(interval, terms) or terms.clock() - started >= settings.race_cap_s:
+        if _hopeless(_whole(blocks, interval, settings), terms) or interval.half_width <= settings.narrow_half_width:
+            break
+        if terms.clock() - started >= settings.race_cap_s:
             break
     return _timing(blocks, interval, dropped, terms)
 
 
-def _ends(interval: Interval, terms: Race) -> bool:
-    hopeless = terms.stop_below is not None and interval.high < terms.stop_below
-    return hopeless or interval.half_width <= terms.settings.narrow_half_width
+def _hopeless(whole: Interval, terms: Race) -> bool:
+    return terms.stop_below is not None and whole.high < terms.stop_below
+
+
+def _whole(blocks: Sequence[Block], interval: Interval, settings: HarnessSettings) -> Interval:
+    """The interval with what further blocks can't show: how races of the same pair differ from start to start."""
+    candidate_us = median([value for block in blocks for value in block.candidate_us])
+    opponent_us = median([value for block in blocks for value in block.opponent_us])
+    return beyond_one_start(interval, settings.between_starts_us / min(candidate_us, opponent_us), settings.alpha)
 
 
 def _timing(blocks: Sequence[Block], interval: Interval, dropped: int, terms: Race) -> Timing:
-    hopeless = terms.stop_below is not None and interval.high < terms.stop_below
+    whole = _whole(blocks, interval, terms.settings)
     return Timing(
         scenario=terms.scenario,
         opponent=terms.opponent,
-        ratio=interval.ratio,
-        low=interval.low,
-        high=interval.high,
+        ratio=whole.ratio,
+        low=whole.low,
+        high=whole.high,
         candidate_us=median([value for block in blocks for value in block.candidate_us]),
         opponent_us=median([value for block in blocks for value in block.opponent_us]),
         blocks=len(blocks),
         floor_us=terms.floor.us,
         bound=terms.floor.bound,
-        ambiguous=interval.half_width > terms.settings.ambiguous_half_width and not hopeless,
+        ambiguous=interval.half_width > terms.settings.ambiguous_half_width and not _hopeless(whole, terms),
         dropped=dropped,
     )
 

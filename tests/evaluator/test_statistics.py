@@ -9,6 +9,7 @@ from evaluator.settings import HarnessSettings, cuda_settings, full_settings, ha
 from evaluator.statistics import (
     Block,
     Interval,
+    beyond_one_start,
     geometric_mean,
     log_ratio,
     look_interval,
@@ -159,3 +160,11 @@ def test_settings_of_a_gpu_keep_the_pace() -> None:
     assert harness_id(cuda_settings("quick")) != harness_id(quick_settings())
     with pytest.raises(ValueError, match="the pace is full or quick"):
         cuda_settings("slow")
+
+
+def test_what_varies_between_starts_is_added_in_quadrature() -> None:
+    wide = beyond_one_start(Interval(ratio=1.2, low=1.2 * math.exp(-0.03), high=1.2 * math.exp(0.08)), 0.02, 0.05)
+    reach = 1.959964 * 0.02
+    assert wide.ratio == 1.2
+    assert wide.low == pytest.approx(1.2 * math.exp(-math.hypot(0.03, reach)))
+    assert wide.high == pytest.approx(1.2 * math.exp(math.hypot(0.08, reach)))

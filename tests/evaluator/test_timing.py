@@ -8,6 +8,7 @@ import pytest
 
 from evaluator.outcome import Fault, Timing, Verdict
 from evaluator.roofline import Floor
+from evaluator.settings import HarnessSettings
 from evaluator.timing import race
 from tests.evaluator.fake_backend import Behaviour, FakeBackend, Outputs, fault, noisy
 from tests.evaluator.tiny_harness import QUICK, side, terms
@@ -48,6 +49,29 @@ def test_a_race_against_itself_is_covered_at_the_nominal_rate() -> None:
         found = timed(raced(same, same))
         covered += found.low <= 1.0 <= found.high
     assert covered / runs >= 0.95 - 3.0 * math.sqrt(0.05 * 0.95 / runs)
+
+
+def covered_between_starts(settings: HarnessSettings) -> float:
+    """The share of races of equals that hold 1.0 where each start of a process shifts its times by a quarter of a microsecond."""
+    covered, runs = 0, 200
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        shifted = Behaviour(time_us=noisy(rng, 100.0 + 0.25 * rng.standard_normal(), 0.0005))
+        found = timed(raced(shifted, Behaviour(time_us=noisy(rng, 100.0, 0.0005)), settings=settings))
+        covered += found.low <= 1.0 <= found.high
+    return covered / runs
+
+
+def test_what_differs_from_start_to_start_widens_the_interval() -> None:
+    assert covered_between_starts(QUICK) < 0.8
+    assert covered_between_starts(replace(QUICK, between_starts_us=0.25)) >= 0.95 - 3.0 * math.sqrt(0.05 * 0.95 / 200)
+
+
+def test_what_differs_from_start_to_start_takes_no_further_blocks() -> None:
+    found = timed(raced(Behaviour(), Behaviour(), settings=replace(QUICK, between_starts_us=20.0)))
+    assert found.blocks == 8
+    assert found.high > 1.2
+    assert not found.ambiguous
 
 
 def test_a_narrow_interval_ends_the_race_at_the_first_look() -> None:
